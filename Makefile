@@ -1,0 +1,61 @@
+# Two commands: `make demo` runs the main job, `make test` checks everything. `make help` lists the rest.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types tests redis wheel bench gpu-check clean
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "warmgraph needs Python 3.10 or newer; set PYTHON=python3.x" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
+
+# torch first and alone: a range would fetch the newest build, with gigabytes of CUDA.
+$(VENV)/.torch: constraints.txt | $(BIN)/python
+	$(PIP) install -q -c constraints.txt torch setuptools wheel
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml $(VENV)/.torch
+	$(PIP) install -q -c constraints.txt -e '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.torch
+	$(PIP) install -q -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.demo ## compile GPT-2 once, load it in fresh processes, compare (2 minutes)
+	@$(BIN)/warmgraph demo
+
+test: lint types tests ## ruff, mypy on the installed package, pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# mypy sees the package as users do: built and installed, not as folders at the root.
+types: $(VENV)/.dev
+	@rm -rf .build/site && mkdir -p .build/site
+	$(PIP) install -q --no-deps --no-build-isolation --target .build/site .
+	cd .build && MYPYPATH=site ../$(BIN)/mypy --config-file ../pyproject.toml -p warmgraph
+
+tests: $(VENV)/.dev redis
+	$(BIN)/pytest
+
+redis: ## a real redis-server, from the distribution's packages if it may be installed
+	@command -v redis-server >/dev/null || sh .ci/install-redis
+
+wheel: $(VENV)/.dev ## build the wheel into dist/
+	rm -rf dist build && $(BIN)/python -m build --no-isolation --wheel -o dist . >/dev/null
+
+bench: $(VENV)/.dev redis ## measure against torch's own caches; writes benchmarks/results/ (30 minutes)
+	$(BIN)/python -m benchmarks.warm_start
+	$(BIN)/python -m benchmarks.hash_speed
+
+clean: ## remove what was built (not the cache)
+	rm -rf .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

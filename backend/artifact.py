@@ -1,0 +1,125 @@
+"""One compile as bytes: AOTAutograd's result, the graphs as text, the kernels. Made here, loaded elsewhere.
+
+The result is torch's `BundledAOTAutogradResult` (forward and backward in one). What a load does not need
+(readable graphs, logs) is kept apart, so that a hit reads little.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgpack
+from torch.fx import GraphModule
+from warmgraph.cache import Role
+from warmgraph.hashing import Key
+
+from . import torch_compat as compat
+from .kernels import built_files, noting
+
+
+class NotSerialisable(Exception):
+    """The compile worked and its result cannot be kept. `str()` says what is in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """guards: over the graph's symbolic inputs, or None. blobs: (role, name, content)."""
+
+    guards: str | None
+    blobs: tuple[tuple[Role, str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A fresh compile: the callable to run now, and what is needed to keep it."""
+
+    run: Callable[..., Any]
+    result: Any | None
+    kernels: Mapping[str, Callable[[], Any]]
+    alias_guards: Sequence[Sequence[Any]]
+
+
+def compile_kept(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Compiled:
+    """Compile with Inductor and keep hold of what it made. Raises what Inductor raises."""
+    context = compat.tracing_context()
+    sources = compat.input_sources(gm)
+    before = len(compat.alias_guards(context))
+    with noting() as kernels, compat.capture_result() as results:
+        run = compat.compile_fx(gm, inputs, patches)
+    added = compat.alias_guards(context)[before:]
+    positions = compat.guards_to_positions(added, sources)
+    return Compiled(run, results.outermost(), kernels, positions)
+
+
+# Text that torch keeps with a result for logs and tlparse; (owner, field).
+_RESULT_TEXTS = ("aot_joint_graph_str", "aot_forward_graph_str", "aot_backward_graph_str", "min_cut_info_str")
+_GRAPH_TEXTS = (
+    "runnable_graph_str",
+    "inductor_post_grad_graph_str",
+    "inductor_provenance_mapping_str",
+    "inductor_provenance_stack_traces_str",
+)
+
+
+def pack(compiled: Compiled, key: Key) -> Artifact:
+    """The bytes of a compile. Quick (a few milliseconds): called while the training step waits.
+
+    Raises NotSerialisable.
+    """
+    if compiled.result is None:
+        raise NotSerialisable("AOTAutograd did not hand over a result (a compiler other than Inductor was used)")
+    result = copy.copy(compiled.result)
+    texts = _take_texts(result)
+    blobs = [
+        (Role.AOT_RESULT, "result", _pickled((result, compiled.alias_guards))),
+        (Role.PART_TEXTS, "parts", msgpack.packb(key.texts())),
+        (Role.GRAPH_TEXT, "graphs", msgpack.packb(texts)),
+    ]
+    for name, path in built_files(compiled.kernels).items():
+        blobs.append((Role.CPP_KERNEL, name, Path(path).read_bytes()))
+    return Artifact(result.guards_expr, tuple(blobs))
+
+
+def _take_texts(result: Any) -> dict[str, str]:
+    """Move the readable graphs out of `result` (a shallow copy) and its compiled graphs."""
+    texts: dict[str, str] = {}
+    for name in _RESULT_TEXTS:
+        if getattr(result, name, None):
+            texts[name] = getattr(result, name)
+            setattr(result, name, None)
+    for side in ("compiled_fw", "compiled_bw"):
+        holder = getattr(result, side)
+        if holder is None or not isinstance(holder.result, compat.CompiledFxGraph):
+            continue
+        holder = copy.copy(holder)
+        holder.result = graph = copy.copy(holder.result)
+        setattr(result, side, holder)
+        graph.cache_linemap = None
+        for name in _GRAPH_TEXTS:
+            if getattr(graph, name, None):
+                texts[f"{side}.{name}"] = getattr(graph, name)
+                setattr(graph, name, "")
+    return texts
+
+
+def _pickled(payload: tuple[Any, Any]) -> bytes:
+    try:
+        with compat.no_dispatch_modes():
+            return pickle.dumps(payload, protocol=5)
+    except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as error:
+        raise NotSerialisable(f"{_culprit(payload[0])}: {error}") from error
+
+
+def _culprit(result: Any) -> str:
+    """Which field of the result does not pickle."""
+    for name, value in vars(result).items():
+        try:
+            pickle.dumps(value)
+        except Exception:  # noqa: BLE001 - any failure names the field
+            return name
+    return "the result"

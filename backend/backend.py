@@ -1,0 +1,55 @@
+"""The object that `torch.compile` calls: takes mode and options, finds this process's engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch.fx import GraphModule
+from warmgraph.cache import Journal, Mode, Settings, journal_dir, open_cache, settings
+
+from . import torch_compat as compat
+from .engine import Engine
+
+
+class Backend:
+    """`torch.compile(model, backend="warmgraph", mode=..., options=...)`.
+
+    Takes every mode and option of Inductor, and raises its errors for unknown ones. Settings are those
+    of `warmgraph.configure()` at the time a graph is compiled.
+    """
+
+    # Dynamo names the backend by this, in logs and in guards on the backend.
+    __name__ = "warmgraph"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+
+    def __call__(
+        self,
+        gm: GraphModule,
+        inputs: Sequence[Any],
+        *,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Callable[..., Any]:
+        patches = compat.inductor_options(mode, options)
+        current = settings()
+        if current.mode is Mode.OFF:
+            return compat.compile_fx(gm, inputs, patches)
+        return self._engine_for(current).compile(gm, inputs, patches)
+
+    def reset(self) -> None:
+        """Called by `torch._dynamo.reset()`: recordings of CUDA graphs belong to the process, not the store."""
+        compat.reset_cudagraphs()
+
+    def _engine_for(self, current: Settings) -> Engine:
+        with self._lock:
+            if self._engine is None or self._engine.settings != current:
+                self._engine = Engine(open_cache(current), Journal(journal_dir(current)), current)
+            return self._engine
+
+
+warmgraph = Backend()

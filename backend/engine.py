@@ -1,0 +1,179 @@
+"""One graph through the cache: key, look up, load or compile, publish, journal. The order of things only."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from warmgraph.cache import Cache, Entry, Hit, Journal, Miss, Reason, Settings
+from warmgraph.hashing import Key, Uncacheable, key_of
+
+from . import torch_compat as compat
+from .artifact import Compiled, NotSerialisable, compile_kept, pack
+from .fallback import Failure, attempt
+from .load import load
+from .report import Report, place_of
+from .surroundings import surroundings
+
+BACKEND = "warmgraph"
+
+
+@dataclass(frozen=True, slots=True)
+class Bypass:
+    """The cache is not used for this graph; `detail` says why and what the user can do."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(slots=True)
+class Engine:
+    """Compiles graphs for one process, through one cache."""
+
+    cache: Cache
+    journal: Journal
+    settings: Settings
+
+    def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Callable[..., Any]:
+        """What `torch.compile` runs for this graph. Raises only what Inductor itself raises (unless strict)."""
+        report = Report(self.journal, place_of(gm))
+        with compat.patched_settings(patches):
+            found = attempt("hash", self.settings.strict, self._key, gm, inputs, report)
+            if isinstance(found, Failure):
+                report.failed(Reason.INTERNAL, found)
+                return compat.compile_fx(gm, inputs, patches)
+            if isinstance(found.value, Bypass):
+                with report.phase("compile"):
+                    run = compat.compile_fx(gm, inputs, patches)
+                report.bypass(found.value.reason, found.value.detail)
+                return run
+            return self._through_cache(found.value, gm, inputs, patches, report)
+
+    def _key(self, gm: GraphModule, inputs: Sequence[Any], report: Report) -> Key | Bypass:
+        with report.phase("hash"):
+            refusal = self._refusal(gm, inputs)
+            if refusal is not None:
+                return refusal
+            try:
+                key = key_of(gm, inputs, surroundings(gm, inputs, BACKEND))
+            except Uncacheable as unknown:
+                return Bypass(Reason(unknown.cause.value), str(unknown))
+        report.key(key)
+        return key
+
+    def _refusal(self, gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
+        if (unsupported := compat.unsupported()) is not None:
+            return Bypass(Reason.UNSUPPORTED_TORCH, unsupported)
+        if compat.caches_disabled():
+            return Bypass(Reason.CACHES_DISABLED, "torch.compiler.config.force_disable_caches is set")
+        if compat.fakify_first_call():
+            return Bypass(
+                Reason.UNSUPPORTED_MODE,
+                "DDP's optimizer splits the graph and hands over no real inputs; "
+                "set torch._dynamo.config.optimize_ddp = False",
+            )
+        if compat.freezing():
+            return Bypass(Reason.FREEZING, "Inductor's freezing bakes the weights into the code; set freezing=False")
+        return None
+
+    def _through_cache(
+        self, key: Key, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], report: Report
+    ) -> Callable[..., Any]:
+        strict = self.settings.strict
+        found = attempt("lookup", strict, self._lookup, key, inputs, report)
+        if isinstance(found, Failure):
+            report.failed(Reason.INTERNAL, found)
+            return compat.compile_fx(gm, inputs, patches)
+        outcome = found.value
+        if isinstance(outcome, Hit):
+            loaded = attempt("load", strict, self._load, outcome, key, gm, inputs, report)
+            if not isinstance(loaded, Failure):
+                report.hit(outcome)
+                return loaded.value
+            self.cache.quarantine(key.id, outcome.entry.variant, loaded.why)
+            report.failed(Reason.LOAD_FAILED, loaded)
+            outcome = Miss(Reason.LOAD_FAILED, 1, loaded.why)
+        return self._compile(outcome, key, gm, inputs, patches, report)
+
+    def _lookup(self, key: Key, inputs: Sequence[Any], report: Report) -> Hit | Miss:
+        env = compat.shape_env(inputs)
+        values = compat.hints(compat.backed_symints(inputs)) if env is not None else []
+
+        def holds(entry: Entry) -> bool:
+            return entry.guards is None or (env is not None and compat.evaluate_guards(env, entry.guards, values))
+
+        with report.phase("fetch"):
+            return self.cache.lookup(key.id, holds)
+
+    def _load(self, hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any], report: Report) -> Callable[..., Any]:
+        with report.phase("load"):
+            return load(hit, key, gm, inputs)
+
+    def _compile(
+        self,
+        miss: Miss,
+        key: Key,
+        gm: GraphModule,
+        inputs: Sequence[Any],
+        patches: Mapping[str, Any],
+        report: Report,
+    ) -> Callable[..., Any]:
+        # Asked only now: torch's own list of what is unsafe walks the graph again, and a hit was safe once.
+        unsafe = attempt("check", self.settings.strict, compat.unsafe_reason, gm, inputs)
+        if isinstance(unsafe, Failure) or unsafe.value is not None:
+            with report.phase("compile"):
+                run = compat.compile_fx(gm, inputs, patches)
+            report.bypass(Reason.UNSAFE_OP, unsafe.why if isinstance(unsafe, Failure) else unsafe.value or "")
+            return run
+        with report.phase("compile"):
+            compiled = attempt("compile", self.settings.strict, compile_kept, gm, inputs, patches)
+            if isinstance(compiled, Failure):
+                # Perhaps only our way of compiling failed (the backward at once, say); perhaps the graph
+                # does not compile, and then this raises what the user would have seen without us.
+                run = compat.compile_fx(gm, inputs, patches)
+        if isinstance(compiled, Failure):
+            report.failed(Reason.INTERNAL, compiled)
+            return run
+        published = attempt("publish", self.settings.strict, self._publish, compiled.value, key, report)
+        if isinstance(published, Failure):
+            report.failed(Reason.INTERNAL, published)
+        elif isinstance(published.value, Bypass):
+            report.bypass(published.value.reason, published.value.detail)
+        else:
+            report.miss(miss, published.value)
+        return compiled.value.run
+
+    def _publish(self, compiled: Compiled, key: Key, report: Report) -> int | Bypass:
+        """Hand a compile to the cache, which writes it in the background. Returns its bytes."""
+        with report.phase("publish"):
+            try:
+                artifact = pack(compiled, key)
+            except NotSerialisable as why:
+                return Bypass(Reason.NOT_SERIALISABLE, str(why))
+            variant = hashlib.sha256((artifact.guards or "").encode()).hexdigest()[:16]
+            entry = Entry(
+                key=key.id,
+                variant=variant,
+                parts=key.digests(),
+                guards=artifact.guards,
+                symbols={slot: name for name, slot in key.slots.items()},
+                blobs=(),
+                facts={
+                    "compile_seconds": report.seconds.get("compile", 0.0),
+                    "host": socket.gethostname(),
+                    "torch": str(torch.__version__),
+                    "function": report.place.function,
+                    "file": report.place.file,
+                    "line": report.place.line,
+                    "nodes": key.nodes,
+                    "created": time.time(),
+                },
+            )
+            self.cache.publish(entry, artifact.blobs)
+            return sum(len(content) for _, _, content in artifact.blobs)

@@ -1,0 +1,53 @@
+"""Where the backend fails open, and only here: whatever breaks, the graph is compiled normally."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from .torch_compat import CONTROL_FLOW
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_warned: set[str] = set()
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A stage that did not work: which, and one line on why."""
+
+    stage: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    value: T
+
+
+def attempt(stage: str, strict: bool, function: Callable[..., T], *args: Any) -> Done[T] | Failure:
+    """Call `function`; an exception becomes a Failure, unless `strict` or it steers Dynamo itself."""
+    try:
+        return Done(function(*args))
+    except CONTROL_FLOW:
+        raise
+    except Exception as error:
+        if strict:
+            raise
+        why = f"{type(error).__name__}: {error}".split("\n")[0]
+        log.debug("%s failed", stage, exc_info=True)
+        return Failure(stage, why)
+
+
+def warn_once(about: str, message: str, *args: Any) -> None:
+    """One WARNING per process and subject; repeats go to DEBUG."""
+    with _lock:
+        first = about not in _warned
+        _warned.add(about)
+    log.log(logging.WARNING if first else logging.DEBUG, message, *args)

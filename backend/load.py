@@ -1,0 +1,142 @@
+"""Bytes back to a callable: no compiler, no AOTAutograd, no Inductor lowering. Compiles nothing.
+
+Follows torch's own load path (`BundledAOTAutogradResult.wrap_post_compile`) with two differences: the
+C++ kernels come as `.so` files, and neither Inductor's lowerings nor its code generator is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import pickle
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from warmgraph.cache import Hit
+from warmgraph.hashing import Key
+
+from . import torch_compat as compat
+from .extern import REPLACED_IMPORTS
+from .kernels import serving
+
+
+@dataclass(slots=True)
+class _Graph:
+    """One compiled graph of a result; torch calls `load`, then `post_compile`."""
+
+    graph: Any
+    rename: Callable[[str], str]
+    example_inputs: Sequence[Any] = field(default_factory=list)
+
+    def load(self, example_inputs: Sequence[Any]) -> Any:
+        self.example_inputs = example_inputs
+        return self.graph
+
+    def post_compile(self, graph: Any, fx_config: dict[str, Any]) -> Any:
+        constants = compat.CompiledFxGraphConstants()
+        if isinstance(graph, compat.CompiledFxGraph):
+            _attach_code(graph, constants, self.rename)
+        graph.post_compile(self.example_inputs, constants, fx_config)
+        policy = compat.cudagraph_policy()
+        return graph if policy is None else policy.wrap_output(graph)
+
+
+@dataclass(slots=True)
+class _Backward(_Graph):
+    backward_state_indices: list[int] = field(default_factory=list)
+    num_symints_saved_for_bw_: int = 0
+
+    def post_compile(self, graph: Any, fx_config: dict[str, Any]) -> Any:
+        # `slots` recreate the class, so the zero-argument super() has no cell to look in.
+        compiled = _Graph.post_compile(self, graph, fx_config)
+        return torch._dynamo.disable(compiled, reason="do not trace generated backwards pass")
+
+
+def load(hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """The callable that `hit` holds, ready for Dynamo. Adds the entry's guards to this compile.
+
+    Raises whatever torch raises while loading; the caller treats all of it alike.
+    """
+    rename = _renamer(hit.entry.symbols, key.slots)
+    result, alias_guards = pickle.loads(hit.blobs["result"])  # noqa: S301 - sealed and verified by the cache
+    forward, backward = result.compiled_fw, result.compiled_bw
+    result.compiled_fw = _Graph(forward.result, rename)
+    if backward is not None:
+        result.compiled_bw = _Backward(
+            backward.result,
+            rename,
+            backward_state_indices=backward.backward_state_indices,
+            num_symints_saved_for_bw_=backward.num_symints_saved_for_bw_,
+        )
+    args = list(inputs)
+    with serving(hit.files), compat.loading():
+        compiled = result.wrap_post_compile(args, result.sanitized_aot_config, compat.fx_config(gm))
+    _replay_alias_guards(alias_guards, gm)
+    return _entry_point(compiled, gm)
+
+
+def _replay_alias_guards(stored: Sequence[Any], gm: GraphModule) -> None:
+    """Guards on which inputs overlap, which AOTAutograd adds while compiling and torch's caches forget."""
+    context = compat.tracing_context()
+    if stored and context is not None:
+        made = compat.guards_from_positions(stored, compat.input_sources(gm))
+        compat.alias_guards(context).extend(made)
+
+
+def _entry_point(compiled: Callable[..., Any], gm: GraphModule) -> Callable[..., Any]:
+    lifted = [*gm.parameters(), *gm.buffers()]  # what AOTAutograd passes before the graph's inputs
+
+    if lifted:
+
+        def run(*args: Any) -> Any:
+            return compiled([*lifted, *args])
+    else:
+
+        def run(*args: Any) -> Any:
+            return compiled(list(args))
+
+    return torch._dynamo.disable(run, reason="do not trace AOT-compiled graph")  # type: ignore[no-any-return]
+
+
+def _renamer(theirs: Mapping[str, str], ours: Mapping[str, str]) -> Callable[[str], str]:
+    """Turns the symbol names of the process that compiled into those of this one, through their slots."""
+    here = {slot: name for name, slot in ours.items()}
+    names = {name: here[slot] for slot, name in theirs.items() if slot in here and here[slot] != name}
+    if not names:
+        return lambda text: text
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, names)) + r")\b")
+    return lambda text: pattern.sub(lambda found: names[found.group(1)], text)
+
+
+def _attach_code(graph: Any, constants: Any, rename: Callable[[str], str]) -> None:
+    """Run the generated module and hang its functions on `graph`, as torch's loader does."""
+    if graph.output_strides is not None:
+        graph.output_strides = [
+            None if strides is None else tuple(rename(str(stride)) for stride in strides)
+            for strides in graph.output_strides
+        ]
+    compat.emit_triton(graph)
+    module = _run_generated(graph.source_code, graph.cache_key, constants.unwrap(graph))
+    graph.current_callable = module.call
+    graph.recursively_apply_fns = getattr(module, "recursively_apply_fns", None)
+    graph.compiled_fn_runner = getattr(module, "runner", None)
+    compat.count_as_compiled(graph)
+
+
+def _run_generated(source: str, name: str, constants: Mapping[str, Any]) -> ModuleType:
+    """Execute generated wrapper code. Its lines stay visible to tracebacks, without a file."""
+    for line, replacement in REPLACED_IMPORTS:
+        source = source.replace(line, replacement, 1)
+    path = f"<warmgraph {hashlib.sha256(source.encode()).hexdigest()[:16]}>"
+    module = ModuleType(f"warmgraph_generated.{name}")
+    module.__file__ = path
+    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+    for constant, value in constants.items():
+        setattr(module, constant, value)
+    return module

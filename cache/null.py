@@ -1,0 +1,41 @@
+"""The null store: holds nothing, accepts everything. For `mode=off`, and as a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from .typing import BlobRef
+
+
+class NullStore:
+    """Every lookup is absent, every put is forgotten."""
+
+    name = "null"
+
+    def entries(self, key: str) -> Iterator[tuple[str, bytes]]:
+        return iter(())
+
+    def blob(self, ref: BlobRef) -> bytes | None:
+        return None
+
+    def has_blob(self, ref: BlobRef) -> bool:
+        return False
+
+    def put_blob(self, ref: BlobRef, data: bytes) -> None:
+        return
+
+    def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
+        return
+
+    def touch(self, key: str, variant: str) -> None:
+        return
+
+    def quarantine(self, key: str, variant: str, why: str) -> None:
+        return
+
+    def drop_blob(self, digest: str) -> None:
+        return
+
+    def path_of(self, ref: BlobRef) -> Path | None:
+        return None

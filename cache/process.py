@@ -1,0 +1,41 @@
+"""This process's own totals: every event is counted here, whichever cache it went through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .counts import Counts, Tally
+from .events import Event
+from .journal import Journal
+from .writer import EXIT_SECONDS, flush_all
+
+_tally = Tally()
+
+
+def record(journal: Journal, event: Event) -> None:
+    """Count an event in this process and append it to `journal`."""
+    _tally.add(event)
+    journal.append(event)
+
+
+def as_plain(counts: Counts) -> dict[str, Any]:
+    """Counts under the names that scripts know: hits, misses, bypasses, failures, seconds_saved, ..."""
+    return {
+        "hits": counts.hits,
+        "misses": counts.misses,
+        "bypasses": counts.bypasses,
+        "failures": counts.failures,
+        "seconds_saved": round(counts.seconds_saved, 3),
+        "reasons": dict(counts.reasons),
+        "tiers": dict(counts.tiers),
+    }
+
+
+def stats() -> dict[str, Any]:
+    """What the cache did in this process so far: counts of outcomes, by reason and by tier; seconds saved."""
+    return as_plain(_tally.counts())
+
+
+def flush(timeout: float = EXIT_SECONDS) -> bool:
+    """Wait until everything published by this process is written. False after `timeout` seconds."""
+    return flush_all(timeout)

@@ -1,0 +1,43 @@
+"""Kernels as files of this process alone, for hits that no store has a file of. Not a store; gone at exit."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from pathlib import Path
+
+from .files import read_bounded, translating, write_atomically
+
+
+class Spill:
+    """A private temporary folder (0700), made when first needed. A forked child makes its own."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._owner = -1
+
+    def file(self, digest: str, data: bytes) -> Path:
+        """A file holding exactly `data`, whose digest was verified. Raises StoreUnavailable."""
+        path = self._own_folder() / f"{digest}.so"
+        if read_bounded(path, len(data)) != data:
+            write_atomically(path, data)
+        return path
+
+    def _own_folder(self) -> Path:
+        if self._folder is None or self._owner != os.getpid() or not self._folder.is_dir():
+            import tempfile  # imported late: 5 ms
+
+            with translating("write below", Path(tempfile.gettempdir())):
+                self._folder = Path(tempfile.mkdtemp(prefix="warmgraph-"))
+            self._owner = os.getpid()
+            atexit.register(_remove_folder, self._folder, self._owner)
+        return self._folder
+
+
+def _remove_folder(folder: Path, owner: int) -> None:
+    """At exit. A file that is still open as a kernel lives on until it is unmapped."""
+    if os.getpid() != owner:
+        return  # a forked child inherits this call, but not the folder
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,311 @@
+"""The cache as the backend uses it: stores in a row, read in order, filled upwards, written behind.
+
+The one place in this room that may fail open: a store that is unavailable is skipped, remembered as sick and
+warned of once. With `strict` it is raised instead. Damaged bytes are never an error, here or there: a miss.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .blobs import encode_blob
+from .codec import canonical_entry
+from .config import Mode, Settings, store_root
+from .disk import DiskStore
+from .eviction import Schedule
+from .folder import open_private
+from .health import Health, Use
+from .memory import MemoryStore
+from .reading import Accept, Complete, Defect, Encoded, Search, read_complete
+from .seal import seal
+from .spill import Spill
+from .typing import BlobRef, Entry, Hit, Miss, Reason, Role, Store, StoreUnavailable
+from .writer import Writer
+
+logger = logging.getLogger(__package__)
+
+# (entry, seconds, error or None), once for each result that is handed to the slow tiers; in the background
+# thread, or in the publishing one when too much was waiting.
+OnPublished = Callable[[Entry, float, StoreUnavailable | None], None]
+
+
+class Cache:
+    """Look up and publish. Thread-safe; a forked child may go on using it. Build one with `open_cache`.
+
+    fast: the store that is written in the caller's thread (memory). slow: the others, read in order and
+    written in the background. max_size (bytes) and max_files bound each disk store.
+    """
+
+    def __init__(
+        self,
+        fast: Store,
+        slow: Sequence[Store] = (),
+        *,
+        mode: Mode = Mode.READWRITE,
+        strict: bool = False,
+        max_size: int = 10**10,
+        max_files: int = 200_000,
+        on_published: OnPublished | None = None,
+        health: Health | None = None,
+    ) -> None:
+        self.mode = mode
+        self._tiers: tuple[Store, ...] = (fast, *slow)
+        self._strict = strict
+        self._max_size = max_size
+        self._max_files = max_files
+        self._on_published = on_published
+        self._health = health or Health()
+        self._spill = Spill()
+        self._writer = Writer()
+        self._banned: set[tuple[str, bytes]] = set()  # (tier, sealed) that did not load and could not be removed
+        self._schedule = Schedule(max_size // 20)
+        self._background_error: StoreUnavailable | None = None
+
+    def lookup(self, key: str, accept: Accept) -> Hit | Miss:
+        """The first complete entry of `key` that `accept` takes, or why there is none.
+
+        accept may be asked about one variant several times (once per tier); what it raises propagates.
+        Raises ValueError for a malformed key, and StoreUnavailable only when strict.
+        """
+        if self.mode is Mode.OFF:
+            return Miss(Reason.CACHES_DISABLED, detail="mode=off")
+        if self.mode is Mode.REFRESH:
+            return Miss(Reason.REFRESH, detail="mode=refresh: lookups are skipped, results are published")
+        search = Search()
+        for level, store in enumerate(self._tiers):
+            found = self._search_tier(store, key, accept, search)
+            hit = None if found is None else self._hit(store, found, search)
+            if found is not None and hit is not None:
+                for above in self._tiers[:level]:
+                    self._put(above, found.entry, found.sealed, found.encoded)
+                self._touch(store, found.entry)
+                return hit
+        return search.miss()
+
+    def publish(self, draft: Entry, blobs: Sequence[tuple[Role, str, bytes]]) -> Entry:
+        """Keep a result: at once in memory, in the background elsewhere. Returns the entry with its blobs.
+
+        draft.blobs is not looked at. Raises ValueError for what could never be stored (two blobs of one name,
+        facts that are not finite, ...). When too much is waiting already, the slow tiers go without.
+
+        Blobs are encoded here and not in the background: zstd and sha256 take about 1 ms per MB, which no
+        compile notices, and all that follows has one form of each blob to deal with.
+        """
+        if self.mode is Mode.OFF:
+            return draft
+        encoded = tuple(encode_blob(role, name, content) for role, name, content in blobs)
+        entry = replace(draft, blobs=tuple(ref for ref, _ in encoded))
+        sealed = seal(entry.key, canonical_entry(entry))
+        self._put(self._tiers[0], entry, sealed, encoded)
+        if self.mode is Mode.READONLY or len(self._tiers) == 1:
+            return entry
+        size = len(sealed) + sum(len(data) for _, data in encoded)
+        if not self._writer.submit(lambda: self._write(entry, sealed, encoded), size):
+            self._report(entry, 0.0, StoreUnavailable("too many results wait to be written; this one is not"))
+        return entry
+
+    def quarantine(self, key: str, variant: str, why: str) -> None:
+        """Take an entry that did not load out of every tier, so that it fails once."""
+        logger.warning("a cached result is quarantined (%.16s, %s): %s", key, variant, why)
+        self._quarantine_everywhere(key, variant, why)
+        if self._writer.pending:  # it may be among what is still to be written, and would come back
+            self._writer.submit(lambda: self._quarantine_everywhere(key, variant, why))
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until all is written; False when `timeout` seconds were too few. Strict: raises what failed."""
+        done = self._writer.flush(timeout)
+        error, self._background_error = self._background_error, None
+        if error is not None and self._strict:
+            raise error
+        return done
+
+    def health(self) -> dict[str, str]:
+        """By tier, why it is not used; empty when all is well."""
+        return self._health.report()
+
+    @property
+    def dropped(self) -> int:
+        """How many results were not written because too many were waiting."""
+        return self._writer.dropped
+
+    # -- reading
+
+    def _search_tier(self, store: Store, key: str, accept: Accept, search: Search) -> Complete | None:
+        if not self._health.usable(store.name, "read"):
+            search.note(Reason.UNREADABLE, self._health.message(store.name, "read"))
+            return None
+        try:
+            for variant, sealed in store.entries(key):
+                if (store.name, sealed) in self._banned:
+                    continue
+                search.variants.add(variant)
+                found = read_complete(store, key, variant, sealed, accept)
+                if isinstance(found, Complete):
+                    self._health.worked(store.name, "read")
+                    return found
+                search.note(found.reason, found.detail)
+                if found.reason is not Reason.GUARDS:
+                    self._set_aside(store, key, variant, found)
+        except StoreUnavailable as error:
+            self._failed(store, "read", error)
+            search.note(Reason.UNREADABLE, str(error))
+        else:
+            self._health.worked(store.name, "read")
+        return None
+
+    def _hit(self, store: Store, found: Complete, search: Search) -> Hit | None:
+        """The hit, once every kernel has a file."""
+        contents = dict(found.contents)
+        files: dict[str, Path] = {}
+        try:
+            for ref in found.entry.blobs:
+                if ref.role is Role.CPP_KERNEL:
+                    files[ref.name] = self._kernel_file(store, ref, contents.pop(ref.name))
+        except StoreUnavailable as error:  # no file can be had; a lower tier may have one
+            search.note(Reason.UNREADABLE, str(error))
+            return None
+        return Hit(store.name, found.entry, contents, files, found.stored_bytes)
+
+    def _kernel_file(self, store: Store, ref: BlobRef, data: bytes) -> Path:
+        """A file of these bytes: the store's own, which they were read from; another's; a private one."""
+        path = store.path_of(ref)
+        if path is not None:
+            return path
+        for other in self._tiers:
+            if other is store or not self._health.usable(other.name, "read"):
+                continue
+            try:
+                path = other.path_of(ref)
+                if path is not None and other.blob(ref) == data:
+                    return path
+            except StoreUnavailable as error:
+                self._failed(other, "read", error)
+        return self._spill.file(ref.digest, data)
+
+    def _set_aside(self, store: Store, key: str, variant: str, defect: Defect) -> None:
+        """Remove what is damaged, so that it is met once; where that is impossible it is a miss each time."""
+        logger.warning("a cached result is not usable (%.16s, tier %s): %s", key, store.name, defect.detail)
+        if not self._may_write(store):
+            return
+        try:
+            if defect.blob is not None:
+                store.drop_blob(defect.blob.digest)
+            store.quarantine(key, variant, defect.detail)
+        except StoreUnavailable as error:
+            self._failed(store, "write", error, raising=False)
+
+    def _touch(self, store: Store, entry: Entry) -> None:
+        try:
+            store.touch(entry.key, entry.variant)
+        except StoreUnavailable as error:
+            # A read-only folder serves hits all the same; who only reads need not hear of it.
+            logger.debug("cache tier %s: use of %.16s is not noted: %s", store.name, entry.key, error)
+
+    # -- writing
+
+    def _may_write(self, store: Store) -> bool:
+        read_only = self.mode is Mode.READONLY and store is not self._tiers[0]
+        return not read_only and self._health.usable(store.name, "write")
+
+    def _put(
+        self, store: Store, entry: Entry, sealed: bytes, encoded: Encoded, *, raising: bool = True
+    ) -> StoreUnavailable | None:
+        """Blobs first, the entry last: whoever sees the entry can have its blobs. Returns why it failed."""
+        if not self._may_write(store):
+            return StoreUnavailable(self._health.message(store.name, "write"))
+        try:
+            for ref, data in encoded:
+                store.put_blob(ref, data)
+            store.put_entry(entry.key, entry.variant, sealed)
+        except StoreUnavailable as error:
+            self._failed(store, "write", error, raising=raising)
+            return error
+        self._health.worked(store.name, "write")
+        return None
+
+    def _write(self, entry: Entry, sealed: bytes, encoded: Encoded) -> None:
+        """In the background thread: the slow tiers, then eviction."""
+        start = time.perf_counter()
+        results = [self._put(store, entry, sealed, encoded, raising=False) for store in self._tiers[1:]]
+        error = next((result for result in results if result is not None), None)
+        self._report(entry, time.perf_counter() - start, error)
+        self._evict(len(sealed) + sum(len(data) for _, data in encoded))
+
+    def _report(self, entry: Entry, seconds: float, error: StoreUnavailable | None) -> None:
+        if error is not None:
+            self._background_error = error
+        logger.debug("published %.16s in %.3f s: %s", entry.key, seconds, error or "complete")
+        if self._on_published is not None:
+            self._on_published(entry, seconds, error)
+
+    def _evict(self, written: int) -> None:
+        if not self._schedule.due(written):
+            return
+        for store in self._tiers:
+            if not isinstance(store, DiskStore) or not self._may_write(store):
+                continue
+            try:
+                report = store.keep_within(self._max_size, self._max_files)
+                if report is not None:
+                    logger.info("cache tier %s was over its bounds: %s", store.name, report)
+            except StoreUnavailable as error:
+                self._failed(store, "write", error, raising=False)
+
+    def _quarantine_everywhere(self, key: str, variant: str, why: str) -> None:
+        for store in self._tiers:
+            try:
+                if self._may_write(store):
+                    store.quarantine(key, variant, why)
+                else:
+                    self._ban(store, key, variant)
+            except StoreUnavailable as error:
+                self._failed(store, "write", error, raising=False)
+                self._ban(store, key, variant)
+
+    def _ban(self, store: Store, key: str, variant: str) -> None:
+        """Overlook the entry as it is now, in this process; a better one put in its place is seen again."""
+        try:
+            same = [sealed for name, sealed in store.entries(key) if name == variant]
+        except StoreUnavailable as error:
+            self._failed(store, "read", error, raising=False)
+            return
+        self._banned.update((store.name, sealed) for sealed in same)
+
+    def _failed(self, store: Store, use: Use, error: StoreUnavailable, *, raising: bool = True) -> None:
+        self._health.failed(store.name, use, str(error))
+        if raising and self._strict:
+            raise error
+
+
+def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -> Cache:
+    """The cache of these settings: memory, then disk.
+
+    Without a usable folder it is memory alone, with a warning; strict: raises StoreUnavailable.
+    """
+    health = Health()
+    slow: list[Store] = []
+    readonly = settings.mode is Mode.READONLY
+    if settings.mode is not Mode.OFF:
+        try:
+            root = store_root(settings)
+            if root != settings.dir:  # whoever can write above a namespace's folder can replace it
+                open_private(settings.dir, create=not readonly)
+            slow.append(DiskStore(root, readonly=readonly))
+        except StoreUnavailable as error:
+            if settings.strict:
+                raise
+            health.failed("disk", "read", str(error))
+    return Cache(
+        MemoryStore(),
+        slow,
+        mode=settings.mode,
+        strict=settings.strict,
+        max_size=settings.max_size,
+        max_files=settings.max_files,
+        on_published=on_published,
+        health=health,
+    )

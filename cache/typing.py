@@ -1,0 +1,154 @@
+"""The words of the cache: entries, blobs, outcomes, and what a store must do. No I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+Scalar = str | int | float | bool | None
+
+
+class Role(str, Enum):
+    """What a blob is for. Only `cpp-kernel` is used by path (it is `dlopen`ed); the others by content."""
+
+    AOT_RESULT = "aot-result"
+    CPP_KERNEL = "cpp-kernel"
+    TRITON_BUNDLE = "triton-bundle"
+    PART_TEXTS = "part-texts"
+    GRAPH_TEXT = "graph-text"
+
+
+@dataclass(frozen=True, slots=True)
+class BlobRef:
+    """A blob as an entry names it.
+
+    digest: sha256 (hex) of the bytes as stored. size: their number. name: unique within the entry
+    (for a kernel, the digest by which generated code asks for it). encoding: `zstd` or `raw`.
+    content_size: bytes after decoding, the bound a decoder must not exceed.
+    """
+
+    digest: str
+    size: int
+    role: Role
+    name: str
+    encoding: str
+    content_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The manifest of one compile: everything a load needs, except the blobs' bytes.
+
+    guards: a shape-guard expression over the graph's symbolic inputs by position, or None.
+    variant: names this entry among those of one key (a digest of what makes it differ: its guards).
+    symbols: this compile's symbol names by slot. facts: compile seconds, host, versions, function, line ...
+    """
+
+    key: str
+    variant: str
+    parts: Mapping[str, str]
+    guards: str | None
+    symbols: Mapping[str, str]
+    blobs: tuple[BlobRef, ...]
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+class Reason(str, Enum):
+    """Why an outcome was not a hit. Values are stable: scripts and dashboards count them."""
+
+    ABSENT = "absent"  # no entry under this key
+    GUARDS = "guards"  # entries exist; none of their shape guards holds for these inputs
+    INCOMPLETE = "incomplete"  # an entry whose blobs are not all there
+    CORRUPT = "corrupt"  # an entry or blob whose bytes are not what was written
+    LOAD_FAILED = "load-failed"  # every byte was right and it still did not load
+    REFRESH = "refresh"  # mode=refresh: lookups are skipped on purpose
+    UNHASHABLE = "unhashable"  # the graph holds something with no stable identity
+    UNSAFE_OP = "unsafe-op"  # torch says the graph is not safe to cache
+    WRAPPED_CALL = "wrapped-call"  # a torch.fx.wrap call without user_cache_hash
+    CONSTANT_TOO_LARGE = "constant-too-large"
+    FREEZING = "freezing"
+    CACHES_DISABLED = "caches-disabled"  # torch's force_disable_caches, or mode=off
+    UNSUPPORTED_TORCH = "unsupported-torch"
+    UNSUPPORTED_MODE = "unsupported-mode"  # a setting of torch under which results cannot be kept
+    NOT_SERIALISABLE = "not-serialisable"  # compiled, and the result cannot be stored
+    INTERNAL = "internal"  # a bug in warmgraph; the graph was compiled normally
+    UNREADABLE = "unreadable"  # the store could not be read
+    UNWRITABLE = "unwritable"  # the store could not be written
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A complete, verified result.
+
+    tier: the name of the store it came from. blobs: decoded contents by blob name, of every role but
+    `cpp-kernel`. files: for each kernel name a local file that held exactly its bytes a moment ago; eviction
+    by another process may remove it before it is opened, which is to be treated as a miss, not as an error.
+    stored_bytes: what was read from the store (entry and encoded blobs).
+    """
+
+    tier: str
+    entry: Entry
+    blobs: Mapping[str, bytes]
+    files: Mapping[str, Path]
+    stored_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """No result, and why. seen: entries found under the key. detail: one line for humans."""
+
+    reason: Reason
+    seen: int = 0
+    detail: str | None = None
+
+
+class StoreUnavailable(Exception):
+    """A store cannot serve now (permissions, full disk, network). Tiers skip it; nobody else catches it."""
+
+
+class CorruptEntry(Exception):
+    """Stored bytes are not an entry or a blob of ours. Decoding raises this and nothing else."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """One place for entries and blobs: memory, disk, Redis, null.
+
+    Entries are sealed bytes, blobs are bytes; both opaque here (see `codec`). Every method may raise
+    StoreUnavailable. Any number of threads, processes and hosts use one place at once.
+    """
+
+    name: str
+
+    def entries(self, key: str) -> Iterator[tuple[str, bytes]]:
+        """Yield (variant, sealed bytes) under `key`, last used (put or touched) first. Absent: nothing.
+
+        One that is being written is not seen; one that is deleted meanwhile is skipped.
+        """
+
+    def blob(self, ref: BlobRef) -> bytes | None:
+        """The bytes of `ref`, unverified; None when absent or being written."""
+
+    def has_blob(self, ref: BlobRef) -> bool:
+        """Whether a blob of this digest and size is there. Cheap; no bytes are read."""
+
+    def put_blob(self, ref: BlobRef, data: bytes) -> None:
+        """Store `data`, visible whole or not at all. There already: it only counts as new for eviction."""
+
+    def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
+        """Make an entry visible, in one step, after its blobs. Replaces the same variant."""
+
+    def touch(self, key: str, variant: str) -> None:
+        """Note that an entry was used (for eviction). Absent: a no-op."""
+
+    def quarantine(self, key: str, variant: str, why: str) -> None:
+        """Take an entry out of every reader's sight. Absent: a no-op."""
+
+    def drop_blob(self, digest: str) -> None:
+        """Remove a blob whose bytes are wrong. Absent: a no-op."""
+
+    def path_of(self, ref: BlobRef) -> Path | None:
+        """A local file holding exactly the blob's bytes, for `dlopen`; None when this store has no files."""

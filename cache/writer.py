@@ -1,0 +1,134 @@
+"""Work done behind the caller's back: a bounded queue and one daemon thread. Knows nothing of stores.
+
+The thread lives only while there is work, so an idle process has none to leak, fork or wake. Whatever is
+still queued at exit is waited for, within a bound.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+
+from .forks import reset_in_child
+
+logger = logging.getLogger(__package__)
+
+EXIT_SECONDS = 10.0
+
+Job = Callable[[], None]
+
+
+class Writer:
+    """Runs jobs in the order they were submitted.
+
+    max_jobs and max_bytes bound what waits; a job beyond them is refused, since blocking would hold up a
+    training step and queueing without end would fill the memory. dropped: how many were refused.
+    """
+
+    def __init__(self, max_jobs: int = 64, max_bytes: int = 2**30) -> None:
+        self._max_jobs = max_jobs
+        self._max_bytes = max_bytes
+        self.after_fork_in_child()
+        reset_in_child(self)
+        _writers.add(self)
+
+    def after_fork_in_child(self) -> None:
+        """Start empty: what waits in the parent is the parent's to write, and its thread is not here."""
+        self._changed = threading.Condition()
+        self._queue: deque[tuple[Job, int]] = deque()
+        self._waiting_bytes = 0
+        self._running = False
+        self.dropped = 0
+
+    def submit(self, job: Job, size: int = 0) -> bool:
+        """Queue `job`, which holds `size` bytes; False when it was refused."""
+        with self._changed:
+            full = len(self._queue) >= self._max_jobs or self._waiting_bytes + size > self._max_bytes
+            if (full and self._queue) or not self._start():
+                self.dropped += 1
+                return False
+            self._queue.append((job, size))
+            self._waiting_bytes += size
+            self._changed.notify_all()
+        return True
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until nothing is queued or running. False when `timeout` seconds were not enough."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while self._running:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    @property
+    def pending(self) -> bool:
+        """Whether something is queued or running."""
+        return self._running
+
+    def _start(self) -> bool:
+        if self._running:
+            return True
+        thread = threading.Thread(target=self._run, name="warmgraph-writer", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the interpreter is shutting down, or no thread can be had
+            logger.warning("nothing is written to the cache in the background: %s", error)
+            return False
+        _flush_when_a_multiprocessing_child_ends()
+        self._running = True
+        return True
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._queue:
+                    self._running = False
+                    self._changed.notify_all()
+                    return
+                job, size = self._queue.popleft()
+                self._waiting_bytes -= size
+            try:
+                job()
+            except Exception:
+                logger.exception("a background write failed in a way that was not foreseen; please report it")
+            del job  # what it holds may be large, and the next one may be long in coming
+
+
+_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+_finalizer_of = -1  # the process that has one: a child inherits the number, not the finalizer
+
+
+def flush_all(timeout: float = EXIT_SECONDS) -> bool:
+    """Wait for all that this process has yet to write; False when `timeout` seconds were too few."""
+    deadline = time.monotonic() + timeout
+    done = [writer.flush(max(0.0, deadline - time.monotonic())) for writer in list(_writers)]
+    return all(done)
+
+
+def _flush_at_exit() -> None:
+    if not flush_all():
+        logger.warning("some results are lost: %.0f s were too few to write them to the cache", EXIT_SECONDS)
+
+
+def _flush_when_a_multiprocessing_child_ends() -> None:
+    """A forked multiprocessing child ends in os._exit: no atexit functions, only its own finalizers."""
+    global _finalizer_of
+    util = sys.modules.get("multiprocessing.util")
+    process = sys.modules.get("multiprocessing.process")
+    if util is None or process is None or process.parent_process() is None or _finalizer_of == os.getpid():
+        return
+    util.Finalize(None, _flush_at_exit, exitpriority=10)
+    _finalizer_of = os.getpid()
+
+
+atexit.register(_flush_at_exit)

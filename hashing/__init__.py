@@ -1,0 +1,20 @@
+"""FX graph -> Key. Knows torch.fx; knows nothing of stores, and no private torch module."""
+
+from .build import Surroundings, key_of
+from .encode import Cause, Uncacheable, encode, sha256_hex
+from .key import KEY_VERSION, PART_NAMES, Key, Part
+from .symbols import assign_slots
+
+__all__ = [
+    "KEY_VERSION",
+    "PART_NAMES",
+    "Cause",
+    "Key",
+    "Part",
+    "Surroundings",
+    "Uncacheable",
+    "assign_slots",
+    "encode",
+    "key_of",
+    "sha256_hex",
+]

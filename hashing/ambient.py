@@ -1,0 +1,64 @@
+"""The state around a compile that reaches the code: modes, autocast, defaults, precision, threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+# Device types whose autocast state can matter; asked one by one, since torch lists them privately only.
+_AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "privateuseone")
+
+
+def ambient_state(uses_cpu: bool) -> dict[str, Any]:
+    """Name -> plain value. `uses_cpu`: CPU kernels are specialised on the number of threads."""
+    state: dict[str, Any] = {
+        "grad_mode": torch.is_grad_enabled(),
+        "inference_mode": torch.is_inference_mode_enabled(),
+        "autocast": _autocast(),
+        "autocast_cache": torch.is_autocast_cache_enabled(),
+        "default_dtype": torch.get_default_dtype(),
+        "default_device": torch.get_default_device(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "deterministic_warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "fill_uninitialized_memory": torch.utils.deterministic.fill_uninitialized_memory,
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "matmul": _matmul(),
+        "cudnn": {
+            "enabled": torch.backends.cudnn.enabled,
+            "benchmark": torch.backends.cudnn.benchmark,
+            "deterministic": torch.backends.cudnn.deterministic,
+            "allow_tf32": torch.backends.cudnn.allow_tf32,
+        },
+        "sdp": {
+            "flash": torch.backends.cuda.flash_sdp_enabled(),
+            "mem_efficient": torch.backends.cuda.mem_efficient_sdp_enabled(),
+            "math": torch.backends.cuda.math_sdp_enabled(),
+            "cudnn": torch.backends.cuda.cudnn_sdp_enabled(),
+        },
+        "mkldnn": torch.backends.mkldnn.enabled,
+    }
+    if uses_cpu:
+        state["threads"] = torch.get_num_threads()
+    return state
+
+
+def _autocast() -> dict[str, torch.dtype]:
+    enabled = {}
+    for device in _AUTOCAST_DEVICES:
+        try:
+            if torch.is_autocast_enabled(device):
+                enabled[device] = torch.get_autocast_dtype(device)
+        except RuntimeError:
+            continue  # this build of torch has no autocast for the device
+    return enabled
+
+
+def _matmul() -> dict[str, Any]:
+    matmul = torch.backends.cuda.matmul
+    return {
+        "fp32_precision": getattr(matmul, "fp32_precision", None),
+        "fp16_reduced": matmul.allow_fp16_reduced_precision_reduction,
+        "bf16_reduced": matmul.allow_bf16_reduced_precision_reduction,
+        "fp16_accumulation": matmul.allow_fp16_accumulation,
+    }

@@ -1,0 +1,131 @@
+"""Puts a key together: one part after the other, each from its own file. Knows no store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .ambient import ambient_state
+from .encode import Uncacheable, encode
+from .graph import GraphText, Resolve, collect_symbols, devices_of, graph_modules
+from .inputs import FreshFake, collect_input_symbols, fakes_of, input_lines, lifted_lines
+from .key import Key, Part
+from .machine import machine
+from .symbols import SymbolTable
+from .toolchain import toolchain
+
+DescribeSymbol = Callable[[Any], tuple[str | None, Mapping[str, Any]]]
+
+HOOKS = ("saved_tensors_hooks_pack_0", "saved_tensors_hooks_unpack_0")
+
+
+def _no_table(node: Node) -> Mapping[str, Any] | None:
+    return None
+
+
+def _no_fake(node: Node, real: torch.Tensor) -> torch.Tensor:
+    raise Uncacheable("its metadata changes while tracing, and nothing can tell what it was before")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the caller knows of torch's internals and the graph alone does not say.
+
+    compiler, code: name -> plain value, two parts of the key. symbol: a symbol's source name (None for
+    unbacked) and facts. resolve: what a node's process-local indices stand for. fresh: an input's fake
+    as it was before tracing.
+    """
+
+    compiler: Mapping[str, Any]
+    code: Mapping[str, Any] = field(default_factory=dict)
+    symbol: DescribeSymbol = lambda symbol: (None, {})
+    resolve: Resolve = _no_table
+    fresh: FreshFake = _no_fake
+
+
+def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -> Key:
+    """The key of `gm` called with `inputs` (tensors, SymInts and constants, in placeholder order).
+
+    Linear in the number of nodes. Raises Uncacheable, naming the node or input and what to do.
+    """
+    fakes = fakes_of(gm, inputs, surroundings.fresh)
+    table = SymbolTable(surroundings.symbol)
+    collect_input_symbols(fakes, table)
+    collect_symbols(gm, table)
+    devices = devices_of(gm) | {value.device for value in inputs if isinstance(value, torch.Tensor)}
+    uses_cpu = not devices or any(device.type == "cpu" for device in devices)
+
+    lifted, names = lifted_lines(gm)
+    body = GraphText(table, surroundings.resolve, names)
+    body.add(gm)
+    parts = (
+        Part.of("graph", body.lines + _context_lines(gm)),
+        Part.of("inputs", lifted + input_lines(gm, inputs, fakes, table)),
+        Part.of("symbols", table.lines()),
+        Part.of("hooks", _hook_lines(gm, table, surroundings.resolve)),
+        Part.of("compiler", named_lines(surroundings.compiler)),
+        Part.of("ambient", named_lines(ambient_state(uses_cpu))),
+        Part.of("code", named_lines(surroundings.code)),
+        Part.of("toolchain", named_lines(toolchain())),
+        Part.of("machine", named_lines(machine(devices))),
+    )
+    return Key(parts, table.slots, body.nodes)
+
+
+def named_lines(values: Mapping[str, Any]) -> list[str]:
+    """`name: value` lines in the order of names; one level of nesting is written as `name.inner: value`."""
+    lines = []
+    for name in sorted(values):
+        value = values[name]
+        try:
+            if type(value) is dict and value and all(type(inner) is str for inner in value):
+                lines += [f"{_name(name)}.{_name(inner)}: {encode(value[inner])}" for inner in sorted(value)]
+            else:
+                lines.append(f"{_name(name)}: {encode(value)}")
+        except Uncacheable as bad:
+            raise Uncacheable(f"{name}: {bad}", bad.cause) from None
+    return lines
+
+
+def _name(name: str) -> str:
+    return name if re.fullmatch(r"[\w.]+", name, re.ASCII) else encode(name)
+
+
+def _hook_lines(gm: GraphModule, table: SymbolTable, resolve: Resolve) -> list[str]:
+    """Saved-tensors hooks that Dynamo traced: AOTAutograd inlines them, though no node refers to them."""
+    lines = []
+    for name in HOOKS:
+        hook = getattr(gm, name, None)
+        if hook is None:
+            continue
+        text = GraphText(table, resolve)
+        try:
+            text.add(hook)
+        except Uncacheable as bad:
+            raise Uncacheable(f"{name}: {bad}", bad.cause) from None
+        lines += [f"{name}:", *text.lines]
+    return lines
+
+
+def _context_lines(gm: GraphModule) -> list[str]:
+    """Per nested graph, annotations that steer the compiler and live outside the nodes."""
+    lines = []
+    for number, module in enumerate(graph_modules(gm)):
+        annotation = module.meta.get("cudagraph_annotation")
+        if annotation is not None:
+            lines.append(f"graph {number} cudagraphs {encode([annotation.fwd, annotation.bwd])}")
+        context = module.meta.get("_checkpoint_context_fn")
+        if context is not None:
+            user_hash = getattr(context, "cache_hash", None)
+            if user_hash is None:
+                raise Uncacheable(
+                    "a checkpoint context_fn without a `cache_hash` attribute; set it to a string that changes "
+                    "whenever its policy does (on the functools.partial itself, if it is one)"
+                )
+            lines.append(f"graph {number} checkpoint {encode(user_hash)}")
+    return lines

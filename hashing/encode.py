@@ -1,0 +1,115 @@
+"""Values to canonical text, one way only. The text is the encoding: what is hashed is what is shown.
+
+Every value becomes one line of ASCII in a small typed grammar that can be read back without doubt, so
+two values share a text only if they are equal in type and content (no `repr` of objects, no pickle, no
+address, no dictionary or set order). What has no such text is `Uncacheable`.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+# torch's plain value types whose str() is their one public name ("torch.float32").
+_NAMED = (torch.dtype, torch.layout, torch.memory_format)
+
+
+class Cause(str, enum.Enum):
+    """Why a graph has no key. The values are the cache's reason codes; they are stable."""
+
+    UNHASHABLE = "unhashable"
+    WRAPPED_CALL = "wrapped-call"
+    CONSTANT_TOO_LARGE = "constant-too-large"
+
+
+class Uncacheable(Exception):
+    """The graph cannot be given a key. `str()` names the node or value and what the user can do."""
+
+    def __init__(self, message: str, cause: Cause = Cause.UNHASHABLE) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+def sha256_hex(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def encode(value: Any, leaf: Callable[[Any], str | None] | None = None) -> str:
+    """Canonical text of `value`.
+
+    `leaf` is asked first about anything that is not a plain constant or container (graph nodes,
+    symbolic sizes, tensors); it returns a text of its own or None. Raises Uncacheable.
+    """
+    plain = _plain(value)
+    if plain is not None:
+        return plain
+    if leaf is not None and (text := leaf(value)) is not None:
+        return text
+    return _container(value, leaf)
+
+
+def _plain(value: Any) -> str | None:
+    kind = type(value)
+    if value is None or kind is bool or kind is int:
+        return str(value)
+    if kind is str:
+        return json.dumps(value)
+    if kind is float:
+        return f"f{float.hex(value)}" if value == value else "fnan"
+    if kind in _NAMED or kind is torch.device:
+        return f"<{kind.__name__} {value}>"
+    if value is Ellipsis:
+        return "..."
+    if kind is complex:
+        return f"<complex {float.hex(value.real)} {float.hex(value.imag)}>"
+    if kind is bytes:
+        return f"<bytes {value.hex()}>"
+    return None
+
+
+def _container(value: Any, leaf: Callable[[Any], str | None] | None) -> str:
+    kind = type(value)
+    # fx wraps a node's lists and dicts in immutable subclasses; they mean what their bases mean.
+    if kind is tuple or kind is torch.Size:
+        return "(" + ", ".join([encode(v, leaf) for v in value]) + ("," if len(value) == 1 else "") + ")"
+    if kind is list or (isinstance(value, list) and kind.__module__.startswith("torch.fx.")):
+        return "[" + ", ".join([encode(v, leaf) for v in value]) + "]"
+    if kind is dict or (isinstance(value, dict) and kind.__module__.startswith("torch.fx.")):
+        items = sorted((encode(k, leaf), encode(v, leaf)) for k, v in value.items())
+        return "{" + ", ".join([f"{k}: {v}" for k, v in items]) + "}"
+    if kind is slice or kind is range:
+        bounds = ", ".join(encode(v, leaf) for v in (value.start, value.stop, value.step))
+        return f"<{kind.__name__} {bounds}>"
+    if kind is set or kind is frozenset:
+        return f"<{kind.__name__} " + ", ".join(sorted(encode(v, leaf) for v in value)) + ">"
+    if isinstance(value, enum.Enum):
+        return f"<enum {qualified_name(kind)}.{value.name}>"
+    if isinstance(value, type):
+        return f"<type {importable_name(value)}>"
+    raise Uncacheable(f"a value of type {qualified_name(kind)} has no stable identity")
+
+
+def qualified_name(obj: Any) -> str:
+    """`module.qualname` as the object claims it; not checked (see `importable_name`)."""
+    return f"{getattr(obj, '__module__', None)}.{getattr(obj, '__qualname__', None)}"
+
+
+def importable_name(obj: Any) -> str:
+    """`module.qualname`, after checking that this name leads back to this very object in this process.
+
+    Raises Uncacheable for lambdas, local functions and classes, and objects that claim another's name.
+    """
+    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if isinstance(module, str) and isinstance(qualname, str):
+        found: Any = sys.modules.get(module)
+        for part in qualname.split("."):
+            found = getattr(found, part, None)
+        if found is obj:
+            return f"{module}.{qualname}"
+    raise Uncacheable(f"{module}.{qualname} cannot be found again by its name; define it at module level")

@@ -1,0 +1,184 @@
+"""An FX graph to lines of text: every node, every argument edge, every constant. No node names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .encode import Cause, Uncacheable, encode
+from .symbols import SymbolTable
+from .targets import identify, needs_source
+from .tensors import constant, sizes_of
+
+# Arguments of a node that are indices into a table of this process, and what they stand for.
+Resolve = Callable[[Node], Mapping[str, Any] | None]
+
+
+def expression_of(value: Any) -> Any:
+    """The sympy expression of a SymInt, SymFloat or SymBool."""
+    return value.node.expr
+
+
+def is_symbolic(value: Any) -> bool:
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def meta_value(node: Node) -> Any:
+    """The node's fake value: Dynamo's `example_value`, or AOTAutograd's `val`."""
+    meta = node.meta
+    return meta["example_value"] if "example_value" in meta else meta.get("val")
+
+
+def graph_modules(gm: GraphModule) -> Iterator[GraphModule]:
+    """`gm` and every GraphModule below it."""
+    for module in gm.modules():
+        if isinstance(module, GraphModule):
+            yield module
+
+
+def collect_symbols(gm: GraphModule, table: SymbolTable) -> None:
+    """Tell `table` of every symbol in placeholders, constants and values of `gm`, in graph order."""
+    for module in graph_modules(gm):
+        for node in module.graph.nodes:
+            for value in _symbolic_values(node):
+                table.use(sorted(expression_of(value).free_symbols, key=str))
+
+
+def _symbolic_values(node: Node) -> Iterator[Any]:
+    value = meta_value(node)
+    if isinstance(value, torch.Tensor):
+        if node.op in ("placeholder", "get_attr"):
+            yield from filter(is_symbolic, sizes_of(value))
+    elif is_symbolic(value):
+        yield value
+    if node.op != "placeholder":
+        yield from _symbolic_arguments((node.args, node.kwargs))
+
+
+def _symbolic_arguments(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _symbolic_arguments(item)
+    elif isinstance(value, dict):
+        yield from _symbolic_arguments(tuple(value.values()))
+    elif isinstance(value, slice):
+        yield from _symbolic_arguments((value.start, value.stop, value.step))
+    elif is_symbolic(value):
+        yield value
+
+
+def devices_of(gm: GraphModule) -> set[torch.device]:
+    """Every device that a value of the graph lies on."""
+    devices: set[torch.device] = set()
+    for module in graph_modules(gm):
+        for node in module.graph.nodes:
+            value = meta_value(node)
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(item, torch.Tensor):
+                    devices.add(item.device)
+    return devices
+
+
+@dataclass(slots=True)
+class GraphText:
+    """Renders one graph and the graphs nested in it. `lines` grows; `hashes` collects user hashes."""
+
+    table: SymbolTable
+    resolve: Resolve
+    lifted: frozenset[str] = frozenset()  # attributes that the backend passes as inputs (buffers)
+    lines: list[str] = field(default_factory=list)
+    nodes: int = 0
+    _known: dict[int, int] = field(default_factory=dict)  # id(nested GraphModule) -> its number
+
+    def add(self, gm: GraphModule, indent: str = "") -> None:
+        """Append the lines of `gm`. Raises Uncacheable, naming the node."""
+        numbers: dict[Node, int] = {}
+        for number, node in enumerate(gm.graph.nodes):
+            try:
+                self.lines.append(f"{indent}%{number} {self._node(gm, node, numbers, indent)}")
+            except Uncacheable as bad:
+                raise Uncacheable(f"node {node.name} ({node.op} {node.target}): {bad}", bad.cause) from None
+            numbers[node] = number
+        self.nodes += len(numbers)
+
+    def _node(self, gm: GraphModule, node: Node, numbers: dict[Node, int], indent: str) -> str:
+        if node.op == "placeholder":
+            # At the top its value is in the part `inputs`; inside, it is whatever the caller passes.
+            return "placeholder" + (f" default {encode(node.args[0])}" if node.args else "")
+        if node.op == "get_attr":
+            return f"attribute {self._attribute(gm, str(node.target), indent)}"
+        if node.op == "call_module":
+            raise Uncacheable("a call of a module instead of its operators")
+        args, kwargs = node.args, dict(node.kwargs)
+        if node.op == "output":
+            return f"output {self.value(args, numbers)}"
+        target = self._target(node)
+        stands_for = self.resolve(node)
+        if stands_for is not None:
+            kwargs.update({name: _Stands(value) for name, value in stands_for.items()})
+        text = f"{target} {self.value(args, numbers)} {self.value(kwargs, numbers)}"
+        if custom := node.meta.get("custom"):
+            text += f" custom {encode(custom)}"
+        return text
+
+    def _target(self, node: Node) -> str:
+        if node.meta.get("is_wrapped"):
+            user_hash = node.meta.get("user_cache_hash")
+            if not user_hash:
+                raise Uncacheable(
+                    "a torch.fx.wrap call without node.meta['user_cache_hash']; set it on the node to a string "
+                    "that changes whenever the function's behaviour does",
+                    Cause.WRAPPED_CALL,
+                )
+            return f"wrapped {encode(user_hash)}"
+        if node.op == "call_function" and needs_source(node.target):
+            raise Uncacheable(
+                f"a call of {getattr(node.target, '__qualname__', node.target)}, a function outside torch"
+            )
+        return identify(node.target)
+
+    def value(self, value: Any, numbers: dict[Node, int]) -> str:
+        def leaf(item: Any) -> str | None:
+            if isinstance(item, Node):
+                return f"%{numbers[item]}"
+            if is_symbolic(item):
+                return f"<sym {self.table.text(expression_of(item))}>"
+            if isinstance(item, _Stands):
+                return f"<stands for {encode(item.value)}>"
+            if isinstance(item, torch.Tensor):
+                return constant(item, "an argument")
+            return None
+
+        return encode(value, leaf)
+
+    def _attribute(self, gm: GraphModule, path: str, indent: str) -> str:
+        found: Any = gm
+        for part in path.split("."):
+            found = getattr(found, part)
+        if path in self.lifted:
+            return "lifted"  # passed as an input; described in the part `inputs`
+        if isinstance(found, GraphModule):
+            return self._nested(found, indent)
+        if isinstance(found, torch.Tensor):
+            return constant(found, f"attribute {path}")
+        raise Uncacheable(f"attribute {path} of type {type(found).__module__}.{type(found).__qualname__}")
+
+    def _nested(self, gm: GraphModule, indent: str) -> str:
+        number = self._known.get(id(gm))
+        if number is not None:
+            return f"graph {number}"
+        number = self._known[id(gm)] = len(self._known)
+        self.lines.append(f"{indent}graph {number}:")
+        self.add(gm, indent + "  ")
+        return f"graph {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stands:
+    """Marks a process-local index that was replaced by what it stands for."""
+
+    value: Any

@@ -1,0 +1,140 @@
+"""The graph's inputs to lines of text: kind, metadata in slots, static flags, and who shares a storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .encode import Uncacheable, encode
+from .graph import expression_of, is_symbolic, meta_value
+from .symbols import SymbolTable
+from .tensors import describe, inner_tensors, plain_kind, shared_storages, sizes_of
+
+# A fake of a real input as it was before tracing: asked when tracing changed the input's own metadata.
+FreshFake = Callable[[Node, torch.Tensor], torch.Tensor]
+
+
+def fakes_of(gm: GraphModule, inputs: Sequence[Any], fresh: FreshFake) -> list[Any]:
+    """Per input, the value whose sizes describe it symbolically: what tracing saw at the beginning.
+
+    Dynamo's `example_value` is the input at the *end* of the trace. Where that no longer fits the real
+    input (set_, resize_, .data, transpose_ ...), a fresh fake is made.
+    """
+    nodes = gm.graph.find_nodes(op="placeholder")
+    if len(nodes) != len(inputs):
+        raise Uncacheable(f"{len(nodes)} placeholders for {len(inputs)} inputs")
+    mutates = changes_metadata(gm)
+    fakes: list[Any] = []
+    for node, real in zip(nodes, inputs, strict=True):
+        fake = meta_value(node)
+        if isinstance(real, torch.Tensor) and (mutates or fake is None or not _fits(fake, real)):
+            fake = fresh(node, real)
+        fakes.append(fake if isinstance(real, torch.Tensor) else real)
+    return fakes
+
+
+_METADATA_MUTATORS = (
+    "set_",
+    "resize_",
+    "resize_as_",
+    "as_strided_",
+    "t_",
+    "transpose_",
+    "swapaxes_",
+    "swapdims_",
+)
+_METADATA_MUTATORS += ("squeeze_", "unsqueeze_", "data", "requires_grad_", "detach_", "resize_storage_bytes_")
+
+
+def changes_metadata(gm: GraphModule) -> bool:
+    """Whether a node may change an input's sizes, strides or storage in place."""
+    for module in gm.modules():
+        if isinstance(module, GraphModule):
+            for node in module.graph.nodes:
+                name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+                if node.op.startswith("call") and name.split(".")[0] in _METADATA_MUTATORS:
+                    return True
+    return False
+
+
+def _fits(fake: Any, real: torch.Tensor) -> bool:
+    """Whether the fake's sizes, where they are numbers, are the real input's."""
+    if not isinstance(fake, torch.Tensor) or fake.dim() != real.dim() or fake.layout is not real.layout:
+        return False
+    pairs = zip(sizes_of(fake), sizes_of(real), strict=True)
+    return all(is_symbolic(ours) or ours == theirs for ours, theirs in pairs)
+
+
+def collect_input_symbols(fakes: Sequence[Any], table: SymbolTable) -> None:
+    for fake in fakes:
+        for value in _symbolic_parts(fake):
+            table.use(sorted(expression_of(value).free_symbols, key=str))
+
+
+def _symbolic_parts(value: Any) -> list[Any]:
+    if is_symbolic(value):
+        return [value]
+    if not isinstance(value, torch.Tensor):
+        return []
+    found = [size for size in sizes_of(value) if is_symbolic(size)]
+    taken = None if plain_kind(value) else inner_tensors(value)
+    for part in taken[0].values() if taken else ():
+        found += _symbolic_parts(part)
+    return found
+
+
+def input_lines(gm: GraphModule, inputs: Sequence[Any], fakes: Sequence[Any], table: SymbolTable) -> list[str]:
+    """One line per input (`p3 Tensor torch.float32 cpu size [8, $12] ...`), then shared storages."""
+
+    def number(value: Any) -> str:
+        return table.text(expression_of(value)) if is_symbolic(value) else encode(value)
+
+    with_storage = touches_storage(gm)
+    groups = shared_storages(inputs)
+    shared = {position for group in groups for position in group}
+    lines = []
+    for position, (node, real, fake) in enumerate(
+        zip(gm.graph.find_nodes(op="placeholder"), inputs, fakes, strict=True)
+    ):
+        try:
+            text = _input(node, real, fake, number, with_storage)
+            # AOTAutograd rebuilds inputs that share a storage from their common base.
+            view = " view" if position in shared and real._is_view() else ""
+            lines.append(f"p{position} {text}{view}")
+        except Uncacheable as bad:
+            raise Uncacheable(f"input {position} ({node.name}): {bad}", bad.cause) from None
+    return lines + [f"one storage: {group}" for group in groups]
+
+
+def _input(node: Node, real: Any, fake: Any, number: Callable[[Any], str], with_storage: bool) -> str:
+    if isinstance(real, torch.Tensor):
+        text = describe(fake, real, number)
+        if with_storage:
+            text += f" storage {real.untyped_storage().nbytes()} bytes"
+        static = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
+        return text + (f" static {encode(static)}" if static else "")
+    if is_symbolic(real):
+        return f"{type(real).__name__} {number(real)}"
+    return f"constant {encode(real)}"
+
+
+def touches_storage(gm: GraphModule) -> bool:
+    """Whether the graph resizes or replaces storages, so that a storage's size is part of its meaning."""
+    for node in gm.graph.nodes:
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        if "storage" in name or name in ("set_", "resize_"):
+            return True
+    return False
+
+
+def lifted_lines(gm: GraphModule) -> tuple[list[str], frozenset[str]]:
+    """Parameters and buffers of `gm` itself: AOTAutograd passes them as leading inputs, so only their
+    metadata matters. Returns their lines and their names."""
+    lines, names = [], []
+    for name, value in (*gm.named_parameters(), *gm.named_buffers()):
+        names.append(name)
+        lines.append(f"b{len(names) - 1} {describe(value, value, encode)}")
+    return lines, frozenset(names)

@@ -1,0 +1,65 @@
+"""What a node calls, under a name that means the same in every process. Never `str(target)` or its address."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from .encode import Uncacheable, importable_name
+
+_OVERLOAD = type(torch.ops.aten.add.Tensor)
+_PACKET = type(torch.ops.aten.add)
+
+
+def is_operator(target: Any) -> bool:
+    """Whether `target` is a dispatcher operator (`torch.ops.namespace.name[.overload]`)."""
+    return isinstance(target, (_OVERLOAD, _PACKET))
+
+
+def is_higher_order(target: Any) -> bool:
+    """Whether `target` is a higher-order operator (`cond`, `flex_attention`, ...)."""
+    return any(base.__name__ == "HigherOrderOperator" for base in type(target).__mro__)
+
+
+def identify(target: Any) -> str:
+    """Stable identity of a call target. Raises Uncacheable for what has none."""
+    if isinstance(target, str):
+        return f"method {target}"
+    if isinstance(target, _OVERLOAD):
+        return f"op {target.namespace}::{target}"
+    if isinstance(target, _PACKET):
+        return f"packet {target._qualified_op_name}"
+    if is_higher_order(target):
+        return f"hop {target.namespace}::{target.name()}"
+    if isinstance(target, types.BuiltinFunctionType):
+        return _builtin(target)
+    if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return f"descriptor {importable_name(target.__objclass__)}.{target.__name__}"
+    if isinstance(target, types.GetSetDescriptorType):
+        return f"attribute {importable_name(target.__objclass__)}.{target.__name__}"
+    if isinstance(target, (types.FunctionType, type)):
+        return f"python {importable_name(target)}"
+    raise Uncacheable(f"a call target of type {type(target).__module__}.{type(target).__qualname__}")
+
+
+def _builtin(target: types.BuiltinFunctionType) -> str:
+    owner = target.__self__
+    if owner is None or isinstance(owner, types.ModuleType):
+        module = owner.__name__ if owner is not None else target.__module__
+        return f"builtin {module}.{target.__name__}"
+    if isinstance(owner, type):
+        return f"builtin {owner.__module__}.{owner.__qualname__}.{target.__name__}"
+    raise Uncacheable(f"{target.__name__} bound to an object of type {type(owner).__qualname__}")
+
+
+def needs_source(target: Any) -> bool:
+    """Whether the name alone does not fix the meaning: a Python function from outside torch.
+
+    torch's own code is fixed by the toolchain part; other Python code is fixed by nothing in the key.
+    """
+    if not isinstance(target, (types.FunctionType, type)):
+        return False
+    module = getattr(target, "__module__", None) or ""
+    return module.split(".")[0] not in ("torch", "builtins", "_operator", "math")

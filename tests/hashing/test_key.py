@@ -1,0 +1,301 @@
+"""Keys of real Dynamo graphs: what must change them does, what must not does not."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.torch_compat import patched_settings
+from warmgraph.hashing import PART_NAMES, Cause, Key, Surroundings, Uncacheable, key_of
+
+
+def keys_of(function, *args, settings=None, **compile_options):
+    """The keys of every graph that Dynamo makes of one call."""
+    torch._dynamo.reset()
+    found: list[Key] = []
+
+    def backend(gm, inputs):
+        with patched_settings(settings or {}):
+            found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+        return gm.forward
+
+    torch.compile(function, backend=backend, **compile_options)(*args)
+    return found
+
+
+def key(function, *args, **options) -> Key:
+    (only,) = keys_of(function, *args, **options)
+    return only
+
+
+def changed(a: Key, b: Key) -> set[str]:
+    """The parts in which two keys differ; empty if and only if the keys are equal."""
+    names = {x.name for x, y in zip(a.parts, b.parts, strict=True) if x.digest != y.digest}
+    assert bool(names) == (a.id != b.id)
+    return names
+
+
+X = torch.arange(12.0).reshape(3, 4)
+Y = torch.arange(12.0).reshape(3, 4) + 1
+
+
+def sub(x, y):
+    return torch.sub(x, y)
+
+
+def test_the_parts_are_the_ones_the_design_names():
+    """Nine parts, in order."""
+    assert tuple(part.name for part in key(sub, X, Y).parts) == PART_NAMES
+
+
+def relu_sub(x, y):
+    return torch.sub(torch.relu(x), y)
+
+
+# `sub(a, b)`, `sub(b, a)` and `sub(a, b, alpha=3)` share their targets, and nothing else. (Dynamo orders
+# inputs by first use, so the order has to be pinned by something before.)
+GRAPH_CHANGES = [
+    lambda x, y: torch.sub(y, torch.relu(x)),
+    lambda x, y: torch.sub(torch.relu(x), y, alpha=3),
+    sub,
+    lambda x, y: torch.sub(x, y, alpha=3),
+    lambda x, y: torch.sub(x, y, alpha=3.0),
+    lambda x, y: torch.add(x, y),
+    lambda x, y: torch.sub(x, x) + y,
+    lambda x, y: (torch.sub(x, y), torch.relu(x)),
+    lambda x, y: torch.sub(x, y).to(torch.float16),
+    lambda x, y: torch.sub(x, y).to(torch.bfloat16),
+    lambda x, y: torch.sub(x, y)[:, 1:3],
+    lambda x, y: torch.sub(x, y)[:, 1:4],
+    lambda x, y: x.sub_(y),
+]
+
+
+def test_every_change_of_the_graph_changes_the_key():
+    """An engine that keys on target names alone confuses several of these."""
+    found = [key(relu_sub, X, Y)] + [key(change, X.clone(), Y) for change in GRAPH_CHANGES]
+    assert len({k.id for k in found}) == len(found)
+    # Only the graph differs between these (no settings, no inputs).
+    for other in found[1:]:
+        assert changed(found[0], other) == {"graph"}
+
+
+INPUT_CHANGES = {
+    "dtype": (X.double(), Y.double()),
+    "shape": (X.reshape(4, 3), Y.reshape(4, 3)),
+    "stride": (X.t().contiguous().t(), Y),
+    "requires_grad": (X.clone().requires_grad_(), Y),
+    "parameter": (torch.nn.Parameter(X.clone()), Y),
+    "offset": (torch.arange(24.0)[6:18].reshape(3, 4), Y),
+}
+
+
+@pytest.mark.parametrize("name", INPUT_CHANGES)
+def test_every_change_of_an_input_changes_the_key(name):
+    """Metadata that generated code relies on."""
+    assert "inputs" in changed(key(sub, X, Y), key(sub, *INPUT_CHANGES[name]))
+
+
+def test_which_inputs_share_a_storage_is_part_of_the_key():
+    """Mutation of one changes the other."""
+    base = torch.arange(24.0)
+
+    def mutate(x, y):
+        return x.add_(1) + y
+
+    apart = key(mutate, base[:12].clone(), base[12:].clone())
+    together = key(mutate, base[:12], base[12:])
+    assert "inputs" in changed(apart, together)
+
+
+def test_modes_of_torch_are_part_of_the_key():
+    """Grad mode, autocast, default dtype, threads: the same graph means other code."""
+    base = key(sub, X, Y)
+    with torch.no_grad():
+        assert changed(base, key(sub, X, Y)) == {"ambient"}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        bfloat = key(sub, X, Y)
+    with torch.autocast("cpu", dtype=torch.float16):
+        half = key(sub, X, Y)
+    assert "ambient" in changed(base, bfloat)
+    assert changed(bfloat, half) <= {"ambient", "graph"}
+    assert changed(bfloat, half)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        assert changed(base, key(sub, X, Y)) == {"ambient"}
+    finally:
+        torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert "ambient" in changed(base, key(sub, X, Y))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_autotune": True}, {"triton.cudagraphs": True}, {"cpp.threads": 7}, {"epilogue_fusion": True}]
+)
+def test_compiler_settings_are_part_of_the_key(settings):
+    """Every mode and option reaches the key through Inductor's settings."""
+    assert changed(key(sub, X, Y), key(sub, X, Y, settings=settings)) <= {"compiler"}
+    default = key(sub, X, Y).texts()["compiler"]
+    name, value = next(iter(settings.items()))
+    if f"inductor.{name}: {value}" not in default:
+        assert changed(key(sub, X, Y), key(sub, X, Y, settings=settings)) == {"compiler"}
+
+
+def test_settings_that_say_where_and_not_what_are_not_in_the_key():
+    """Worker counts and torch's own caches do not reach the code."""
+    settings = {"compile_threads": 3, "fx_graph_cache": False, "trace.enabled": False}
+    assert changed(key(sub, X, Y), key(sub, X, Y, settings=settings)) == set()
+
+
+def test_cpu_flags_are_part_of_the_key(monkeypatch):
+    """Inductor builds with -march=native; torch's own key does not know."""
+    from warmgraph.hashing import machine
+
+    base = key(sub, X, Y)
+    flags = machine.cpu()
+    fewer = {**flags, "flags": [flag for flag in flags["flags"] if not flag.startswith("avx512")]}
+    monkeypatch.setattr(machine, "cpu", lambda: fewer)
+    if fewer == flags:
+        fewer["flags"] = flags["flags"][1:]
+    assert changed(base, key(sub, X, Y)) == {"machine"}
+
+
+def test_mitigation_flags_of_the_kernel_are_not(tmp_path):
+    """Two hosts with other kernels and the same CPU share keys."""
+    from warmgraph.hashing.machine import cpu_flags
+
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_text("processor : 0\nflags\t\t: fpu sse2 avx2 ibrs ibpb stibp constant_tsc\n")
+    second.write_text("processor : 0\nflags\t\t: avx2 fpu sse2 hypervisor md_clear\n")
+    assert cpu_flags(first) == cpu_flags(second) == ["avx2", "fpu", "sse2"]
+
+
+def test_names_do_not_matter():
+    """Parameters, locals and nodes may be called anything."""
+
+    def other(first, second):
+        unused_name_for_the_result = torch.sub(first, second)
+        return unused_name_for_the_result
+
+    assert changed(key(sub, X, Y), key(other, X, Y)) == set()
+
+
+def test_values_and_instances_do_not_matter():
+    """Weights are inputs: another model of the same shape has the same key."""
+    a, b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    assert changed(key(a, X), key(b, X)) == set()
+    assert changed(key(sub, X, Y), key(sub, X + 1, Y * 5)) == set()
+
+
+def test_a_captured_constant_is_keyed_by_content():
+    """A tensor that is baked into the graph decides results."""
+
+    def with_constant(values):
+        def f(x):
+            return x + torch.tensor(values)
+
+        return f
+
+    a, b = key(with_constant([1.0, 2.0, 3.0, 4.0]), X), key(with_constant([1.0, 2.0, 3.0, 5.0]), X)
+    assert "graph" in changed(a, b)
+
+
+def test_dynamic_sizes_are_keyed_by_slot_and_not_by_value():
+    """Two sizes, one key: what differs is left to the entry's guards."""
+    a = key(sub, torch.ones(5, 4), torch.ones(5, 4), dynamic=True)
+    b = key(sub, torch.ones(7, 4), torch.ones(7, 4), dynamic=True)
+    assert changed(a, b) == set()
+    assert a.parts[2].text
+    static = key(sub, torch.ones(5, 4), torch.ones(5, 4), dynamic=False)
+    assert {"inputs", "symbols"} <= changed(a, static)
+
+
+def test_an_input_whose_metadata_changes_in_the_graph_is_described_as_it_was():
+    """Dynamo's example_value is the input at the end of the trace; two beginnings must not share a key."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["example_value"] = torch.ones(3)
+    graph.output((graph.call_method("t_", (x,)),))
+    gm = torch.fx.GraphModule(torch.nn.Module(), graph)
+    asked = []
+
+    def fresh(node, real):
+        asked.append(node.name)
+        return real
+
+    first = key_of(gm, [torch.ones(6)], Surroundings(compiler={}, fresh=fresh))
+    second = key_of(gm, [torch.ones(7)], Surroundings(compiler={}, fresh=fresh))
+    assert asked == ["x", "x"]
+    assert changed(first, second) == {"inputs"}
+
+
+def test_a_function_from_outside_torch_is_refused_by_name():
+    """allow_in_graph puts a user's function into the graph; its source is in no part of the key."""
+
+    def outside(x):
+        return x + 1
+
+    torch._dynamo.allow_in_graph(outside)
+    with pytest.raises(Exception, match="outside") as refusal:
+        key(lambda x: outside(x) * 2, X)
+    assert "Uncacheable" in str(refusal.value) or isinstance(refusal.value, Uncacheable)
+
+
+def test_a_constant_that_is_too_large_is_refused(monkeypatch):
+    """With a reason of its own."""
+    monkeypatch.setattr("warmgraph.hashing.tensors.MAX_CONSTANT_BYTES", 8)
+    from warmgraph.hashing.tensors import constant
+
+    with pytest.raises(Uncacheable) as refusal:
+        constant(torch.ones(100), "here")
+    assert refusal.value.cause is Cause.CONSTANT_TOO_LARGE
+
+
+PROGRAM = """
+import json, os, sys, torch
+sys.path.insert(0, {folder!r})
+from warmgraph.backend.surroundings import surroundings
+from warmgraph.hashing import key_of
+found = []
+def backend(gm, inputs):
+    found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+    return gm.forward
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.LayerNorm(8))
+torch.compile(model, backend=backend, dynamic=True)(torch.ones(3, 8))
+print(json.dumps([(k.id, k.texts()) for k in found]))
+"""
+
+
+def test_process_seed_folder_home_user_and_paths_do_not_matter(tmp_path):
+    """The same model in processes that share nothing but torch and the machine."""
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    settings = [
+        {"PYTHONHASHSEED": "0", "HOME": "/nonexistent", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "a")},
+        {"PYTHONHASHSEED": "1", "HOME": str(tmp_path), "USER": "somebody", "LOGNAME": "somebody", "RANK": "3"},
+        {"PYTHONHASHSEED": "2", "HOSTNAME": "other", "WARMGRAPH_DIR": str(tmp_path / "b"), "TMPDIR": str(other)},
+    ]
+    found = []
+    for number, extra in enumerate(settings):
+        environment = {"PATH": "/usr/bin:/bin", **extra}
+        output = subprocess.run(
+            [sys.executable, *(["-O"] if number == 2 else []), "-c", PROGRAM.format(folder=str(other))],
+            env=environment,
+            cwd=other if number else Path.cwd(),
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        found.append(json.loads(output))
+    for later in found[1:]:
+        for (first_id, first_texts), (other_id, other_texts) in zip(found[0], later, strict=True):
+            assert {name: other_texts[name] for name in PART_NAMES} == first_texts
+            assert first_id == other_id
