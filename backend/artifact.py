@@ -19,6 +19,7 @@ from warmgraph.cache import Role
 from warmgraph.hashing import Key
 
 from . import torch_compat as compat
+from .generated import Payload, dump_module
 from .kernels import built_files, noting
 
 
@@ -76,7 +77,7 @@ def pack(compiled: Compiled, key: Key) -> Artifact:
     result = copy.copy(compiled.result)
     texts = _take_texts(result)
     blobs = [
-        (Role.AOT_RESULT, "result", _pickled((result, compiled.alias_guards))),
+        (Role.AOT_RESULT, "result", _pickled(Payload(result, compiled.alias_guards, _bytecode(result)))),
         (Role.PART_TEXTS, "parts", msgpack.packb(key.texts())),
         (Role.GRAPH_TEXT, "graphs", msgpack.packb(texts)),
     ]
@@ -100,6 +101,8 @@ def _take_texts(result: Any) -> dict[str, str]:
         holder.result = graph = copy.copy(holder.result)
         setattr(result, side, holder)
         graph.cache_linemap = None
+        # The rest of these are for compiling; one of them drags Inductor's decompositions into every load.
+        graph.fx_kwargs = {name: value for name, value in graph.fx_kwargs.items() if not callable(value)}
         for name in _GRAPH_TEXTS:
             if getattr(graph, name, None):
                 texts[f"{side}.{name}"] = getattr(graph, name)
@@ -107,12 +110,22 @@ def _take_texts(result: Any) -> dict[str, str]:
     return texts
 
 
-def _pickled(payload: tuple[Any, Any]) -> bytes:
+def _graphs(result: Any) -> list[Any]:
+    holders = (result.compiled_fw, result.compiled_bw)
+    return [h.result for h in holders if h is not None and isinstance(h.result, compat.CompiledFxGraph)]
+
+
+def _bytecode(result: Any) -> dict[str, bytes]:
+    """Generated modules, compiled: parsing their source again would be a third of a load."""
+    return {graph.cache_key: dump_module(graph.source_code) for graph in _graphs(result)}
+
+
+def _pickled(payload: Payload) -> bytes:
     try:
         with compat.no_dispatch_modes():
             return pickle.dumps(payload, protocol=5)
     except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as error:
-        raise NotSerialisable(f"{_culprit(payload[0])}: {error}") from error
+        raise NotSerialisable(f"{_culprit(payload.result)}: {error}") from error
 
 
 def _culprit(result: Any) -> str:

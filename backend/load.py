@@ -6,13 +6,10 @@ C++ kernels come as `.so` files, and neither Inductor's lowerings nor its code g
 
 from __future__ import annotations
 
-import hashlib
-import linecache
 import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -21,7 +18,7 @@ from warmgraph.cache import Hit
 from warmgraph.hashing import Key
 
 from . import torch_compat as compat
-from .extern import REPLACED_IMPORTS
+from .generated import Payload, run_module
 from .kernels import serving
 
 
@@ -30,6 +27,7 @@ class _Graph:
     """One compiled graph of a result; torch calls `load`, then `post_compile`."""
 
     graph: Any
+    payload: Payload
     rename: Callable[[str], str]
     example_inputs: Sequence[Any] = field(default_factory=list)
 
@@ -40,7 +38,7 @@ class _Graph:
     def post_compile(self, graph: Any, fx_config: dict[str, Any]) -> Any:
         constants = compat.CompiledFxGraphConstants()
         if isinstance(graph, compat.CompiledFxGraph):
-            _attach_code(graph, constants, self.rename)
+            _attach_code(graph, constants, self.payload, self.rename)
         graph.post_compile(self.example_inputs, constants, fx_config)
         policy = compat.cudagraph_policy()
         return graph if policy is None else policy.wrap_output(graph)
@@ -63,12 +61,14 @@ def load(hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any]) -> Callable
     Raises whatever torch raises while loading; the caller treats all of it alike.
     """
     rename = _renamer(hit.entry.symbols, key.slots)
-    result, alias_guards = pickle.loads(hit.blobs["result"])  # noqa: S301 - sealed and verified by the cache
+    payload: Payload = pickle.loads(hit.blobs["result"])  # noqa: S301 - sealed and verified by the cache
+    result = payload.result
     forward, backward = result.compiled_fw, result.compiled_bw
-    result.compiled_fw = _Graph(forward.result, rename)
+    result.compiled_fw = _Graph(forward.result, payload, rename)
     if backward is not None:
         result.compiled_bw = _Backward(
             backward.result,
+            payload,
             rename,
             backward_state_indices=backward.backward_state_indices,
             num_symints_saved_for_bw_=backward.num_symints_saved_for_bw_,
@@ -76,7 +76,7 @@ def load(hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any]) -> Callable
     args = list(inputs)
     with serving(hit.files), compat.loading():
         compiled = result.wrap_post_compile(args, result.sanitized_aot_config, compat.fx_config(gm))
-    _replay_alias_guards(alias_guards, gm)
+    _replay_alias_guards(payload.alias_guards, gm)
     return _entry_point(compiled, gm)
 
 
@@ -113,7 +113,7 @@ def _renamer(theirs: Mapping[str, str], ours: Mapping[str, str]) -> Callable[[st
     return lambda text: pattern.sub(lambda found: names[found.group(1)], text)
 
 
-def _attach_code(graph: Any, constants: Any, rename: Callable[[str], str]) -> None:
+def _attach_code(graph: Any, constants: Any, payload: Payload, rename: Callable[[str], str]) -> None:
     """Run the generated module and hang its functions on `graph`, as torch's loader does."""
     if graph.output_strides is not None:
         graph.output_strides = [
@@ -121,22 +121,8 @@ def _attach_code(graph: Any, constants: Any, rename: Callable[[str], str]) -> No
             for strides in graph.output_strides
         ]
     compat.emit_triton(graph)
-    module = _run_generated(graph.source_code, graph.cache_key, constants.unwrap(graph))
+    module = run_module(graph.source_code, payload.bytecode.get(graph.cache_key), constants.unwrap(graph))
     graph.current_callable = module.call
     graph.recursively_apply_fns = getattr(module, "recursively_apply_fns", None)
     graph.compiled_fn_runner = getattr(module, "runner", None)
     compat.count_as_compiled(graph)
-
-
-def _run_generated(source: str, name: str, constants: Mapping[str, Any]) -> ModuleType:
-    """Execute generated wrapper code. Its lines stay visible to tracebacks, without a file."""
-    for line, replacement in REPLACED_IMPORTS:
-        source = source.replace(line, replacement, 1)
-    path = f"<warmgraph {hashlib.sha256(source.encode()).hexdigest()[:16]}>"
-    module = ModuleType(f"warmgraph_generated.{name}")
-    module.__file__ = path
-    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
-    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
-    for constant, value in constants.items():
-        setattr(module, constant, value)
-    return module

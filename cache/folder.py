@@ -17,10 +17,10 @@ def open_private(root: Path, *, create: bool) -> None:
     Root's own folders are accepted: root needs no folder to run code as us (a cache baked into an image).
     """
     with translating("open", root):
-        if create:
+        if not root.exists():
+            if not create:
+                return
             make_folders(root)
-        elif not root.exists():
-            return
         info = root.stat()
     if not stat.S_ISDIR(info.st_mode):
         raise StoreUnavailable(f"{root} is not a folder; move it away, or set WARMGRAPH_DIR")

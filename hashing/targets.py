@@ -40,7 +40,7 @@ def identify(target: Any) -> str:
     if isinstance(target, types.GetSetDescriptorType):
         return f"attribute {importable_name(target.__objclass__)}.{target.__name__}"
     if isinstance(target, (types.FunctionType, type)):
-        return f"python {importable_name(target)}"
+        return f"python {_public_name(target) or importable_name(target)}"
     raise Uncacheable(f"a call target of type {type(target).__module__}.{type(target).__qualname__}")
 
 
@@ -52,6 +52,21 @@ def _builtin(target: types.BuiltinFunctionType) -> str:
     if isinstance(owner, type):
         return f"builtin {owner.__module__}.{owner.__qualname__}.{target.__name__}"
     raise Uncacheable(f"{target.__name__} bound to an object of type {type(owner).__qualname__}")
+
+
+# Where torch publishes functions that it makes inside others (`max_pool2d` is one of two, chosen by a flag),
+# so that their own names lead nowhere.
+_PUBLIC_MODULES = (torch.nn.functional, torch.functional, torch)
+
+
+def _public_name(target: Any) -> str | None:
+    if "<locals>" not in target.__qualname__ or not target.__module__.startswith("torch."):
+        return None
+    for module in _PUBLIC_MODULES:
+        names = [name for name, value in vars(module).items() if value is target]
+        if names:
+            return f"{module.__name__}.{min(names)}"
+    return None
 
 
 def needs_source(target: Any) -> bool:
