@@ -34,6 +34,7 @@ def surroundings(gm: GraphModule, inputs: Sequence[Any], backend: str) -> Surrou
         symbol=functools.partial(compat.symbol_facts, env),
         resolve=_resolve,
         fresh=compat.fresh_fake,
+        overlapping=compat.overlapping,
     )
 
 

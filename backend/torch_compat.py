@@ -205,6 +205,12 @@ def evaluate_guards(env: Any, guards: str, values: Sequence[Any]) -> bool:
 # --- AOTAutograd's alias guards: made while compiling, lost by a load unless we replay them --------
 
 
+def overlapping(tensors: list[torch.Tensor]) -> list[list[int]]:
+    """Positions of tensors that overlap another, by torch's quick rule (for dynamic sizes) and its exact one."""
+    compute = torch._C._dynamo.guards.compute_overlapping_tensors
+    return [sorted(compute(tensors, symbolic=symbolic)) for symbolic in (True, False)]
+
+
 def alias_guards(context: TracingContext | None) -> list[Any]:
     return context.guards_context.aotautograd_guards if context is not None else []
 

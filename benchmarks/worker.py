@@ -1,7 +1,7 @@
 """One fresh process: a model, compiled one way, called a few times. Prints one JSON object; judges nothing.
 
 Run as a script by tests and benchmarks:
-    python benchmarks/worker.py --model gpt2 --backend warmgraph --train --out result.pt
+    python benchmarks/worker.py --model gpt2 --backend warmgraph --what training --out result.pt
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
     parser.add_argument("--backend", default="warmgraph", help="eager | inductor | warmgraph")
-    parser.add_argument("--train", action="store_true", help="forward and backward instead of inference")
+    parser.add_argument("--what", default="inference", choices=("inference", "training", "both"))
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--calls", type=int, default=1, help="calls to time after the first")
     parser.add_argument("--mode", default=None)
@@ -58,61 +58,85 @@ def main(argv: list[str] | None = None) -> int:
     from models import make
 
     case = make(options.model, tiny=options.tiny)
-    model = case.model.train(options.train)
     built = time.perf_counter() - BEGIN
     started = watch_processes()
+    compiled = compile_model(case.model, options)
 
-    compiled: Any = model
-    if options.backend != "eager":
-        named: dict[str, Any] = {"mode": options.mode} if options.mode else {}
-        if options.options:
-            named["options"] = json.loads(options.options)
-        compiled = torch.compile(model, backend=options.backend, **named)
+    calls, saved = {}, {}
+    for what in ("inference", "training") if options.what == "both" else (options.what,):
+        case.model.train(what == "training")
+        calls[what], output = timed_calls(case, compiled, what, options.calls)
+        saved[what] = tensors(case.model, output)
+    if options.out:
+        torch.save(saved, options.out)
+    print(json.dumps(result(options, imported, built, calls, started)))
+    return 0
+
+
+def compile_model(model: Any, options: argparse.Namespace) -> Any:
+    import torch
+
+    if options.backend == "eager":
+        return model
+    named: dict[str, Any] = {"mode": options.mode} if options.mode else {}
+    if options.options:
+        named["options"] = json.loads(options.options)
+    return torch.compile(model, backend=options.backend, **named)
+
+
+def timed_calls(case: Any, compiled: Any, what: str, later: int) -> tuple[list[float], Any]:
+    """Seconds of the first and each later call; the first call's output, with gradients in the model."""
+    import torch
 
     def call() -> Any:
-        if not options.train:
+        if what == "inference":
             with torch.no_grad():
                 return compiled(**case.inputs)
-        model.zero_grad(set_to_none=True)
         output = compiled(**case.inputs)
         case.loss(output).backward()
         return output
 
-    seconds, output = [], None
-    for number in range(1 + options.calls):
+    begin = time.perf_counter()
+    output = call()
+    seconds = [time.perf_counter() - begin]
+    gradients = [parameter.grad for parameter in case.model.parameters()]
+    for _ in range(later):
+        case.model.zero_grad(set_to_none=True)
         begin = time.perf_counter()
-        output = call()
+        call()
         seconds.append(time.perf_counter() - begin)
-        if number == 0 and options.out:
-            save(options.out, model, output)
-    print(json.dumps(result(options, imported, built, seconds, started)))
-    return 0
+    for parameter, gradient in zip(case.model.parameters(), gradients, strict=True):
+        parameter.grad = gradient
+    return seconds, output
 
 
-def save(path: str, model: Any, output: Any) -> None:
+def tensors(model: Any, output: Any) -> dict[str, Any]:
+    """Everything that two runs must agree on."""
     import torch
 
     leaves = [leaf.detach() for leaf in torch.utils._pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-    buffers = {name: b.detach() for name, b in model.named_buffers()}
-    torch.save({"outputs": leaves, "gradients": gradients, "buffers": buffers, "type": type(output).__name__}, path)
+    return {
+        "outputs": leaves,
+        "gradients": {name: p.grad for name, p in model.named_parameters() if p.grad is not None},
+        "buffers": {name: b.detach().clone() for name, b in model.named_buffers()},
+        "type": type(output).__name__,
+    }
 
 
 def result(
-    options: argparse.Namespace, imported: float, built: float, seconds: list[float], started: list[str]
+    options: argparse.Namespace, imported: float, built: float, calls: dict[str, list[float]], started: list[str]
 ) -> dict[str, Any]:
     import resource
 
     found: dict[str, Any] = {
         "model": options.model,
         "backend": options.backend,
-        "train": options.train,
         "import_seconds": imported,
         "build_seconds": built - imported,
-        "first_call": seconds[0],
-        "later_calls": seconds[1:],
+        "first_call": {what: seconds[0] for what, seconds in calls.items()},
+        "later_calls": {what: seconds[1:] for what, seconds in calls.items()},
         "started": started,
-        "modules": {name: name in sys.modules for name in ("torch._inductor.compile_fx", "torch._inductor.lowering")},
+        "modules": [name for name in ("torch._inductor.compile_fx", "torch._inductor.lowering") if name in sys.modules],
     }
     if options.backend == "warmgraph":
         import warmgraph

@@ -27,6 +27,12 @@ _MAX_TEXT = 1024
 _FIELDS = frozenset({"v", "key", "variant", "parts", "guards", "symbols", "blobs", "facts"})
 
 
+def check_name(pattern: re.Pattern[str], text: str, what: str) -> None:
+    """Raise ValueError unless all of `text` matches: for names that callers give, not for bytes from outside."""
+    if not pattern.fullmatch(text):
+        raise ValueError(f"not a {what}: {text!r:.80}")
+
+
 def canonical_entry(entry: Entry) -> bytes:
     """The one encoding of `entry`. Raises ValueError for an entry that `decode_entry` would refuse."""
     plain = _plain(entry)

@@ -77,7 +77,8 @@ def _parse_dir(label: str, value: object) -> Path:
     except PermissionError:
         return path  # it may well exist: whether it can be used is the store's to say
     except (OSError, RuntimeError, ValueError) as error:  # too long, a loop, `~` without a home, ...
-        raise _refuse(label, text, f"{allowed} ({error})") from error
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise _refuse(label, text, f"{allowed} ({why})") from error
     if not usable:
         raise _refuse(label, text, f"{allowed} ({nearest} is not a folder)")
     return path

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .codec import DIGEST, KEY, VARIANT
+from .codec import DIGEST, KEY, VARIANT, check_name
 from .files import TEMPORARY_NAME, listing, stat_of
 
 CACHEDIR_TAG = (
@@ -60,20 +60,20 @@ class Layout:
     root: Path
 
     def blob(self, digest: str, *, kernel: bool) -> Path:
-        _check(DIGEST, digest, "digest")
+        check_name(DIGEST, digest, "digest")
         return self.root / "objects" / digest[:2] / (digest + KERNEL_SUFFIX if kernel else digest)
 
     def variants(self, key: str) -> Path:
-        _check(KEY, key, "key")
+        check_name(KEY, key, "key")
         return self.root / "entries" / key[3:5] / key
 
     def entry(self, key: str, variant: str) -> Path:
-        _check(VARIANT, variant, "variant")
+        check_name(VARIANT, variant, "variant")
         return self.variants(key) / variant
 
     def quarantined(self, key: str, variant: str, nanoseconds: int) -> Path:
-        _check(KEY, key, "key")
-        _check(VARIANT, variant, "variant")
+        check_name(KEY, key, "key")
+        check_name(VARIANT, variant, "variant")
         return self.quarantine / f"{key}.{variant}.{nanoseconds}"
 
     @property
@@ -141,8 +141,3 @@ def _shards(folder: Path) -> Iterator[Path]:
     for item in listing(folder):
         if _SHARD.fullmatch(item.name):
             yield Path(item.path)
-
-
-def _check(pattern: re.Pattern[str], text: str, what: str) -> None:
-    if not pattern.fullmatch(text):
-        raise ValueError(f"not a {what}: {text!r:.80}")

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from .blobs import decode_blob
 from .codec import decode_entry
+from .packed import Packed
 from .seal import unseal
 from .typing import BlobRef, CorruptEntry, Entry, Miss, Reason, Store
 
 Accept = Callable[[Entry], bool]
-Encoded = tuple[tuple[BlobRef, bytes], ...]
 
 # Of several reasons the telling one is reported: the later in this row.
 _WEIGHT = (Reason.ABSENT, Reason.GUARDS, Reason.UNREADABLE, Reason.INCOMPLETE, Reason.CORRUPT)
@@ -19,16 +19,10 @@ _WEIGHT = (Reason.ABSENT, Reason.GUARDS, Reason.UNREADABLE, Reason.INCOMPLETE, R
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """All is there and right. contents: decoded, by blob name. sealed, encoded: as the store has them."""
+    """All is there and right. contents: decoded, by blob name."""
 
-    entry: Entry
+    packed: Packed
     contents: dict[str, bytes]
-    sealed: bytes
-    encoded: Encoded
-
-    @property
-    def stored_bytes(self) -> int:
-        return len(self.sealed) + sum(len(data) for _, data in self.encoded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +55,7 @@ def read_complete(store: Store, key: str, variant: str, sealed: bytes, accept: A
         except CorruptEntry as error:
             return Defect(Reason.CORRUPT, str(error), ref)
         encoded.append((ref, data))
-    return Complete(entry, contents, sealed, tuple(encoded))
+    return Complete(Packed(entry, sealed, tuple(encoded)), contents)
 
 
 @dataclass(slots=True)

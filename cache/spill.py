@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from pathlib import Path
 
+from .exits import at_process_end
 from .files import read_bounded, translating, write_atomically
 
 
@@ -28,16 +28,14 @@ class Spill:
             import tempfile  # imported late: 5 ms
 
             with translating("write below", Path(tempfile.gettempdir())):
-                self._folder = Path(tempfile.mkdtemp(prefix="warmgraph-"))
-            self._owner = os.getpid()
-            atexit.register(_remove_folder, self._folder, self._owner)
+                folder = Path(tempfile.mkdtemp(prefix="warmgraph-kernels-"))
+            at_process_end(lambda: _remove(folder))
+            self._folder, self._owner = folder, os.getpid()
         return self._folder
 
 
-def _remove_folder(folder: Path, owner: int) -> None:
-    """At exit. A file that is still open as a kernel lives on until it is unmapped."""
-    if os.getpid() != owner:
-        return  # a forked child inherits this call, but not the folder
+def _remove(folder: Path) -> None:
+    """A file that is still open as a kernel lives on until it is unmapped."""
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)

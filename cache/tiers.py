@@ -9,19 +9,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from .blobs import encode_blob
-from .codec import canonical_entry
+from .codec import KEY, VARIANT, check_name
 from .config import Mode, Settings, store_root
 from .disk import DiskStore
 from .eviction import Schedule
 from .folder import open_private
 from .health import Health, Use
 from .memory import MemoryStore
-from .reading import Accept, Complete, Defect, Encoded, Search, read_complete
-from .seal import seal
+from .packed import Packed, pack
+from .reading import Accept, Complete, Defect, Search, read_complete
 from .spill import Spill
 from .typing import BlobRef, Entry, Hit, Miss, Reason, Role, Store, StoreUnavailable
 from .writer import Writer
@@ -71,6 +69,7 @@ class Cache:
         accept may be asked about one variant several times (once per tier); what it raises propagates.
         Raises ValueError for a malformed key, and StoreUnavailable only when strict.
         """
+        check_name(KEY, key, "key")
         if self.mode is Mode.OFF:
             return Miss(Reason.CACHES_DISABLED, detail="mode=off")
         if self.mode is Mode.REFRESH:
@@ -81,8 +80,9 @@ class Cache:
             hit = None if found is None else self._hit(store, found, search)
             if found is not None and hit is not None:
                 for above in self._tiers[:level]:
-                    self._put(above, found.entry, found.sealed, found.encoded)
-                self._touch(store, found.entry)
+                    self._put(above, found.packed)
+                for below in self._tiers[level:]:  # or what is always hit in memory would look unused on disk
+                    self._touch(below, found.packed.entry)
                 return hit
         return search.miss()
 
@@ -97,19 +97,20 @@ class Cache:
         """
         if self.mode is Mode.OFF:
             return draft
-        encoded = tuple(encode_blob(role, name, content) for role, name, content in blobs)
-        entry = replace(draft, blobs=tuple(ref for ref, _ in encoded))
-        sealed = seal(entry.key, canonical_entry(entry))
-        self._put(self._tiers[0], entry, sealed, encoded)
+        packed = pack(draft, blobs)
+        self._put(self._tiers[0], packed)
         if self.mode is Mode.READONLY or len(self._tiers) == 1:
-            return entry
-        size = len(sealed) + sum(len(data) for _, data in encoded)
-        if not self._writer.submit(lambda: self._write(entry, sealed, encoded), size):
-            self._report(entry, 0.0, StoreUnavailable("too many results wait to be written; this one is not"))
-        return entry
+            return packed.entry
+        if not self._writer.submit(lambda: self._write(packed), packed.size):
+            refused = StoreUnavailable("too many results wait to be written; this one is not")
+            self._report(packed.entry, 0.0, refused)
+        return packed.entry
 
     def quarantine(self, key: str, variant: str, why: str) -> None:
-        """Take an entry that did not load out of every tier, so that it fails once."""
+        """Take an entry that did not load out of every tier, so that it fails once. Raises ValueError, as above."""
+        check_name(KEY, key, "key")
+        check_name(VARIANT, variant, "variant")
+        why = " ".join(why.split())  # one line, in the log as in the folder
         logger.warning("a cached result is quarantined (%.16s, %s): %s", key, variant, why)
         self._quarantine_everywhere(key, variant, why)
         if self._writer.pending:  # it may be among what is still to be written, and would come back
@@ -162,13 +163,13 @@ class Cache:
         contents = dict(found.contents)
         files: dict[str, Path] = {}
         try:
-            for ref in found.entry.blobs:
+            for ref in found.packed.entry.blobs:
                 if ref.role is Role.CPP_KERNEL:
                     files[ref.name] = self._kernel_file(store, ref, contents.pop(ref.name))
         except StoreUnavailable as error:  # no file can be had; a lower tier may have one
             search.note(Reason.UNREADABLE, str(error))
             return None
-        return Hit(store.name, found.entry, contents, files, found.stored_bytes)
+        return Hit(store.name, found.packed.entry, contents, files, found.packed.size)
 
     def _kernel_file(self, store: Store, ref: BlobRef, data: bytes) -> Path:
         """A file of these bytes: the store's own, which they were read from; another's; a private one."""
@@ -188,7 +189,9 @@ class Cache:
 
     def _set_aside(self, store: Store, key: str, variant: str, defect: Defect) -> None:
         """Remove what is damaged, so that it is met once; where that is impossible it is a miss each time."""
-        logger.warning("a cached result is not usable (%.16s, tier %s): %s", key, store.name, defect.detail)
+        # A blob that is missing was evicted, which is nobody's fault; bytes that changed are worth a look.
+        level = logging.INFO if defect.reason is Reason.INCOMPLETE else logging.WARNING
+        logger.log(level, "a cached result is not usable (%.16s, tier %s): %s", key, store.name, defect.detail)
         if not self._may_write(store):
             return
         try:
@@ -211,29 +214,27 @@ class Cache:
         read_only = self.mode is Mode.READONLY and store is not self._tiers[0]
         return not read_only and self._health.usable(store.name, "write")
 
-    def _put(
-        self, store: Store, entry: Entry, sealed: bytes, encoded: Encoded, *, raising: bool = True
-    ) -> StoreUnavailable | None:
+    def _put(self, store: Store, packed: Packed, *, raising: bool = True) -> StoreUnavailable | None:
         """Blobs first, the entry last: whoever sees the entry can have its blobs. Returns why it failed."""
         if not self._may_write(store):
             return StoreUnavailable(self._health.message(store.name, "write"))
         try:
-            for ref, data in encoded:
+            for ref, data in packed.blobs:
                 store.put_blob(ref, data)
-            store.put_entry(entry.key, entry.variant, sealed)
+            store.put_entry(packed.entry.key, packed.entry.variant, packed.sealed)
         except StoreUnavailable as error:
             self._failed(store, "write", error, raising=raising)
             return error
         self._health.worked(store.name, "write")
         return None
 
-    def _write(self, entry: Entry, sealed: bytes, encoded: Encoded) -> None:
+    def _write(self, packed: Packed) -> None:
         """In the background thread: the slow tiers, then eviction."""
         start = time.perf_counter()
-        results = [self._put(store, entry, sealed, encoded, raising=False) for store in self._tiers[1:]]
+        results = [self._put(store, packed, raising=False) for store in self._tiers[1:]]
         error = next((result for result in results if result is not None), None)
-        self._report(entry, time.perf_counter() - start, error)
-        self._evict(len(sealed) + sum(len(data) for _, data in encoded))
+        self._report(packed.entry, time.perf_counter() - start, error)
+        self._evict(packed.size)
 
     def _report(self, entry: Entry, seconds: float, error: StoreUnavailable | None) -> None:
         if error is not None:

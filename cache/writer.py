@@ -6,16 +6,15 @@ still queued at exit is waited for, within a bound.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
-import sys
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 
+from .exits import at_process_end
 from .forks import reset_in_child
 
 logger = logging.getLogger(__package__)
@@ -84,7 +83,7 @@ class Writer:
         except RuntimeError as error:  # the interpreter is shutting down, or no thread can be had
             logger.warning("nothing is written to the cache in the background: %s", error)
             return False
-        _flush_when_a_multiprocessing_child_ends()
+        _flush_at_the_end_of_this_process()
         self._running = True
         return True
 
@@ -105,7 +104,7 @@ class Writer:
 
 
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
-_finalizer_of = -1  # the process that has one: a child inherits the number, not the finalizer
+_registered_in = -1
 
 
 def flush_all(timeout: float = EXIT_SECONDS) -> bool:
@@ -117,18 +116,11 @@ def flush_all(timeout: float = EXIT_SECONDS) -> bool:
 
 def _flush_at_exit() -> None:
     if not flush_all():
-        logger.warning("some results are lost: %.0f s were too few to write them to the cache", EXIT_SECONDS)
+        logger.warning("still writing to the cache after %.0f s; the last results may be lost", EXIT_SECONDS)
 
 
-def _flush_when_a_multiprocessing_child_ends() -> None:
-    """A forked multiprocessing child ends in os._exit: no atexit functions, only its own finalizers."""
-    global _finalizer_of
-    util = sys.modules.get("multiprocessing.util")
-    process = sys.modules.get("multiprocessing.process")
-    if util is None or process is None or process.parent_process() is None or _finalizer_of == os.getpid():
-        return
-    util.Finalize(None, _flush_at_exit, exitpriority=10)
-    _finalizer_of = os.getpid()
-
-
-atexit.register(_flush_at_exit)
+def _flush_at_the_end_of_this_process() -> None:
+    global _registered_in
+    if _registered_in != os.getpid():  # once per process: a child inherits the number, not the registration
+        at_process_end(_flush_at_exit)
+        _registered_in = os.getpid()

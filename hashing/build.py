@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from .ambient import ambient_state
 from .encode import Uncacheable, encode
 from .graph import GraphText, Resolve, collect_symbols, devices_of, graph_modules
-from .inputs import FreshFake, collect_input_symbols, fakes_of, input_lines, lifted_lines
+from .inputs import FreshFake, Overlapping, collect_input_symbols, fakes_of, input_lines, lifted_lines
 from .key import Key, Part
 from .machine import machine
 from .symbols import SymbolTable
@@ -32,13 +32,17 @@ def _no_fake(node: Node, real: torch.Tensor) -> torch.Tensor:
     raise Uncacheable("its metadata changes while tracing, and nothing can tell what it was before")
 
 
+def _no_overlap(tensors: list[torch.Tensor]) -> Any:
+    raise Uncacheable("inputs share a storage, and nothing can tell how they overlap")
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the caller knows of torch's internals and the graph alone does not say.
 
     compiler, code: name -> plain value, two parts of the key. symbol: a symbol's source name (None for
     unbacked) and facts. resolve: what a node's process-local indices stand for. fresh: an input's fake
-    as it was before tracing.
+    as it was before tracing. overlapping: which of several tensors in one storage overlap.
     """
 
     compiler: Mapping[str, Any]
@@ -46,6 +50,7 @@ class Surroundings:
     symbol: DescribeSymbol = lambda symbol: (None, {})
     resolve: Resolve = _no_table
     fresh: FreshFake = _no_fake
+    overlapping: Overlapping = _no_overlap
 
 
 def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -> Key:
@@ -65,7 +70,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -
     body.add(gm)
     parts = (
         Part.of("graph", body.lines + _context_lines(gm)),
-        Part.of("inputs", lifted + input_lines(gm, inputs, fakes, table)),
+        Part.of("inputs", lifted + input_lines(gm, inputs, fakes, table, surroundings.overlapping)),
         Part.of("symbols", table.lines()),
         Part.of("hooks", _hook_lines(gm, table, surroundings.resolve)),
         Part.of("compiler", named_lines(surroundings.compiler)),

@@ -16,6 +16,9 @@ from .tensors import describe, inner_tensors, plain_kind, shared_storages, sizes
 # A fake of a real input as it was before tracing: asked when tracing changed the input's own metadata.
 FreshFake = Callable[[Node, torch.Tensor], torch.Tensor]
 
+# Of tensors that lie in one storage: which overlap another one, as AOTAutograd and its guards see it.
+Overlapping = Callable[[list[torch.Tensor]], Any]
+
 
 def fakes_of(gm: GraphModule, inputs: Sequence[Any], fresh: FreshFake) -> list[Any]:
     """Per input, the value whose sizes describe it symbolically: what tracing saw at the beginning.
@@ -86,7 +89,9 @@ def _symbolic_parts(value: Any) -> list[Any]:
     return found
 
 
-def input_lines(gm: GraphModule, inputs: Sequence[Any], fakes: Sequence[Any], table: SymbolTable) -> list[str]:
+def input_lines(
+    gm: GraphModule, inputs: Sequence[Any], fakes: Sequence[Any], table: SymbolTable, overlapping: Overlapping
+) -> list[str]:
     """One line per input (`p3 Tensor torch.float32 cpu size [8, $12] ...`), then shared storages."""
 
     def number(value: Any) -> str:
@@ -106,7 +111,11 @@ def input_lines(gm: GraphModule, inputs: Sequence[Any], fakes: Sequence[Any], ta
             lines.append(f"p{position} {text}{view}")
         except Uncacheable as bad:
             raise Uncacheable(f"input {position} ({node.name}): {bad}", bad.cause) from None
-    return lines + [f"one storage: {group}" for group in groups]
+    for group in groups:
+        # With dynamic sizes the geometry is not in the key, but AOTAutograd decides by it how to rebuild inputs.
+        overlap = overlapping([inputs[position] for position in group])
+        lines.append(f"one storage: {group} overlap {encode(overlap)}")
+    return lines
 
 
 def _input(node: Node, real: Any, fake: Any, number: Callable[[Any], str], with_storage: bool) -> str:

@@ -20,7 +20,7 @@ class _Since(click.ParamType):
 
     name = "age"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:  # noqa: RET503 - fail() raises
         if isinstance(value, str) and value[-1:] in UNITS and value[:-1].isdecimal():
             return time.time() - int(value[:-1]) * UNITS[value[-1]]
         self.fail(f"{value!r}: expected a number and one of s, m, h, d (for example 6h)", param, ctx)

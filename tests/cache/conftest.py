@@ -1,19 +1,24 @@
-"""Material for the cache's tests: entries, caches that are closed again, and a guard against what tests leave behind."""
+"""Material for the cache's tests: entries, caches, mounts; and a guard against what tests leave behind."""
 
 from __future__ import annotations
 
 import logging
 import os
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+import hypothesis
 import pytest
-
 from warmgraph.cache import Cache, Entry, Role, Settings, configure, health, open_cache, reset_settings
+
+# A slow machine is no failure: no deadlines.
+hypothesis.settings.register_profile("cache", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("cache")
 
 KERNEL = b"\x7fELF" + bytes(range(256)) * 8
 
@@ -55,8 +60,14 @@ def make() -> SimpleNamespace:
 
 
 @pytest.fixture(autouse=True)
-def clean_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test starts without settings, and as if no tier had been warned of; and leaves no writer behind."""
+def clean_process(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each test starts without settings, and as if no tier had been warned of; and leaves no writer behind.
+
+    Temporary files go where pytest removes them: children that are killed cannot.
+    """
+    temporary = str(tmp_path_factory.getbasetemp())
+    monkeypatch.setenv("TMPDIR", temporary)
+    monkeypatch.setattr(tempfile, "tempdir", temporary)
     for name in list(os.environ):
         if name.startswith("WARMGRAPH_") or name == "RANK":
             monkeypatch.delenv(name)

@@ -13,7 +13,6 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-
 from warmgraph.cache import (
     BlobRef,
     CorruptEntry,
@@ -32,7 +31,11 @@ hexes = st.binary(min_size=32, max_size=32).map(bytes.hex)
 keys = hexes.map("wg1{}".format)
 any_text = st.text(st.characters(), max_size=20)  # lone surrogates too: paths may hold them
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), any_text
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    any_text,
 )
 sizes = st.integers(0, 2**32)
 blob_refs = st.builds(
@@ -92,9 +95,7 @@ def test_order_does_not_matter(entry: Entry, random: Any) -> None:
         random.shuffle(items)
         return dict(items)
 
-    other = replace(
-        entry, parts=shuffled(entry.parts), symbols=shuffled(entry.symbols), facts=shuffled(entry.facts)
-    )
+    other = replace(entry, parts=shuffled(entry.parts), symbols=shuffled(entry.symbols), facts=shuffled(entry.facts))
     assert canonical_entry(other) == canonical_entry(entry)
 
 

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from warmgraph.cache import DiskStore, Hit, Miss, Reason
 
 FILES = {

@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from warmgraph.cache import DiskStore, Flaw, Hit, Miss, Reason
 
 WORKER = Path(__file__).parent / "workers" / "publish.py"
@@ -105,6 +104,33 @@ def in_child(body: Any) -> int:
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_spilled_kernels_go_with_their_process(method: str) -> None:
+    """The private folder of a process is gone when it ended, also of a multiprocessing child."""
+    code = """
+import multiprocessing, sys
+from warmgraph.cache import Cache, Entry, MemoryStore, Role
+def hit():
+    cache, key = Cache(MemoryStore()), "wg1" + "0" * 64
+    cache.publish(Entry(key, "v0", {}, None, {}, ()), [(Role.CPP_KERNEL, "k", b"kernel")])
+    path = cache.lookup(key, lambda entry: True).files["k"]
+    assert path.exists()
+    print(path.parent, flush=True)
+if __name__ == "__main__":
+    hit()
+    child = multiprocessing.get_context(sys.argv[1]).Process(target=hit)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+"""
+    script = Path(os.environ["TMPDIR"]) / "spilling.py"
+    script.write_text(code)
+    done = subprocess.run([sys.executable, str(script), method], check=True, capture_output=True, text=True, timeout=60)
+    folders = {Path(line) for line in done.stdout.split()}
+    assert len(folders) == 2
+    assert not any(folder.exists() for folder in folders)
 
 
 def test_fork_in_the_middle_of_publishing(opener: Any, make: SimpleNamespace) -> None:

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from warmgraph.cache import Cache, DiskStore, Hit, MemoryStore, Miss, Mode, Reason, Settings, StoreUnavailable
 
 Warnings = Callable[[], list[str]]
@@ -104,13 +103,14 @@ def test_read_only_file_system(
     assert isinstance(cache.lookup(make.key_of(1), make.always), Miss)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
 def test_folder_without_write_permission(published: Any, make: SimpleNamespace, warnings_of: Warnings) -> None:
     """A folder that its owner may not write serves hits all the same."""
     folders = [published.root, *(path for path in published.root.rglob("*") if path.is_dir())]
     for folder in folders:
         folder.chmod(0o500)
     try:
+        if os.access(published.root, os.W_OK):
+            pytest.skip("permissions do not bind root")
         cache = published()
         assert isinstance(cache.lookup(make.key_of(1), make.always), Hit)
         cache.publish(make.draft(2), make.contents(2))
@@ -208,9 +208,7 @@ def test_strict_raises_what_a_tier_raised(make: SimpleNamespace) -> None:
     assert cache.flush()
 
 
-def test_no_room_for_a_kernel_is_a_miss(
-    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_room_for_a_kernel_is_a_miss(make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where not even a temporary file can be made, a hit that needs one is a miss that says so."""
     import tempfile
 

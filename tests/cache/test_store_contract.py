@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from warmgraph.cache import BlobRef, DiskStore, MemoryStore, NullStore, Role, Store
 
 KEY = f"wg1{'0a' * 32}"

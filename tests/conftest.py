@@ -1,0 +1,95 @@
+"""Fresh processes and fresh stores for every test. No test sees another's cache, or the user's."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warmgraph.cache import reset_settings
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKER = ROOT / "benchmarks" / "worker.py"
+
+
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path, monkeypatch):
+    """A store of the test's own; what the developer's shell says does not reach it."""
+    for name in [name for name in os.environ if name.startswith("WARMGRAPH_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("WARMGRAPH_DIR", str(tmp_path / "store"))
+    reset_settings()
+    yield
+    reset_settings()
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """Makes the environment of a fresh process: `environment(compiler=False, name="x", WARMGRAPH_MODE="off")`."""
+    made = 0
+
+    def make(*, compiler=True, **extra):
+        nonlocal made
+        made += 1
+        place = tmp_path / f"process-{made}"
+        (place / "bin").mkdir(parents=True)
+        found = {name: value for name, value in os.environ.items() if not name.startswith(("WARMGRAPH_", "TORCH"))}
+        found.update(
+            WARMGRAPH_DIR=str(tmp_path / "store"),
+            WARMGRAPH_STRICT="1",
+            TORCHINDUCTOR_CACHE_DIR=str(place / "inductor"),
+            HF_HUB_OFFLINE="1",
+            # Inductor's parallel atomics (a gradient of an embedding) round differently from run to run, with
+            # or without a cache; bit-equality can be asked of one thread only.
+            OMP_NUM_THREADS="1",
+        )
+        if not compiler:
+            found["PATH"] = str(place / "bin")
+        found.update({name: str(value) for name, value in extra.items()})
+        return found
+
+    return make
+
+
+@pytest.fixture
+def run_python(environment, tmp_path):
+    """Runs a program text in a fresh process; returns what it printed, parsed as JSON if it can be."""
+
+    def run(program, *arguments, expect=0, compiler=True, **extra):
+        process = subprocess.run(
+            [sys.executable, "-c", program, *map(str, arguments)],
+            env=environment(compiler=compiler, **extra),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        assert process.returncode == expect, process.stderr[-4000:]
+        lines = process.stdout.strip().splitlines()
+        try:
+            return json.loads(lines[-1]) if lines else None
+        except ValueError:
+            return process.stdout
+
+    return run
+
+
+@pytest.fixture
+def run_worker(environment, tmp_path):
+    """Runs `benchmarks/worker.py` in a fresh process and returns the JSON it prints."""
+
+    def run(*arguments, compiler=True, **extra):
+        process = subprocess.run(
+            [sys.executable, str(WORKER), *map(str, arguments)],
+            env=environment(compiler=compiler, **extra),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        assert process.returncode == 0, process.stderr[-4000:]
+        return json.loads(process.stdout.strip().splitlines()[-1])
+
+    return run
