@@ -48,7 +48,10 @@ class Backend:
     def _engine_for(self, current: Settings) -> Engine:
         with self._lock:
             if self._engine is None or self._engine.settings != current:
-                self._engine = Engine(open_cache(current), Journal(journal_dir(current)), current)
+                cache = open_cache(current)
+                # A folder that is not ours to write, or was refused, is not journaled in either.
+                writes = current.mode in (Mode.READWRITE, Mode.REFRESH) and "disk" not in cache.health()
+                self._engine = Engine(cache, Journal(journal_dir(current)) if writes else None, current)
             return self._engine
 
 

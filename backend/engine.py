@@ -37,7 +37,7 @@ class Engine:
     """Compiles graphs for one process, through one cache."""
 
     cache: Cache
-    journal: Journal
+    journal: Journal | None
     settings: Settings
 
     def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Callable[..., Any]:
@@ -96,9 +96,11 @@ class Engine:
             if not isinstance(loaded, Failure):
                 report.hit(outcome)
                 return loaded.value
-            self.cache.quarantine(key.id, outcome.entry.variant, loaded.why)
-            report.failed(Reason.LOAD_FAILED, loaded)
-            outcome = Miss(Reason.LOAD_FAILED, 1, loaded.why)
+            if all(path.exists() for path in outcome.files.values()):
+                self.cache.quarantine(key.id, outcome.entry.variant, loaded.why)
+                outcome = Miss(Reason.LOAD_FAILED, 1, loaded.why)
+            else:  # another process evicted a kernel between the lookup and now: nobody's fault
+                outcome = Miss(Reason.INCOMPLETE, 1, loaded.why)
         return self._compile(outcome, key, gm, inputs, patches, report)
 
     def _lookup(self, key: Key, inputs: Sequence[Any], report: Report) -> Hit | Miss:
@@ -145,6 +147,8 @@ class Engine:
             report.failed(Reason.INTERNAL, published)
         elif isinstance(published.value, Bypass):
             report.bypass(published.value.reason, published.value.detail)
+        elif miss.reason is Reason.LOAD_FAILED:  # compiled and published anew, but something was wrong
+            report.failed(miss.reason, Failure("load", miss.detail or ""))
         else:
             report.miss(miss, published.value)
         return compiled.value.run

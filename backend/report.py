@@ -42,7 +42,7 @@ def place_of(gm: GraphModule) -> Place:
 class Report:
     """Collects one graph's facts and seconds; one of `hit`, `miss`, `bypass`, `failed` closes it."""
 
-    journal: Journal
+    journal: Journal | None
     place: Place
     seconds: dict[str, float] = field(default_factory=dict)
     _key: Key | None = None

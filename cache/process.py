@@ -12,10 +12,11 @@ from .writer import EXIT_SECONDS, flush_all
 _tally = Tally()
 
 
-def record(journal: Journal, event: Event) -> None:
-    """Count an event in this process and append it to `journal`."""
+def record(journal: Journal | None, event: Event) -> None:
+    """Count an event in this process and append it to `journal`, if there is one."""
     _tally.add(event)
-    journal.append(event)
+    if journal is not None:
+        journal.append(event)
 
 
 def as_plain(counts: Counts) -> dict[str, Any]:

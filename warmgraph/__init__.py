@@ -5,7 +5,6 @@ model = torch.compile(model, backend="warmgraph")
 
 from __future__ import annotations
 
-from importlib import metadata as _metadata
 from pathlib import Path as _Path
 
 # In a source checkout the rooms are siblings of this folder, not children; let them be found there too.
@@ -15,9 +14,13 @@ if (_root / "pyproject.toml").is_file() and (_root / "hashing" / "key.py").is_fi
 
 from warmgraph.cache import ConfigError, configure, flush, stats  # noqa: E402
 
-try:
-    __version__ = _metadata.version("warmgraph")
-except _metadata.PackageNotFoundError:  # a checkout that was never installed
-    __version__ = "0+unknown"
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":  # read on demand: importlib.metadata takes 20 ms to import
+        from importlib import metadata
+
+        return metadata.version("warmgraph")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["ConfigError", "__version__", "configure", "flush", "stats"]
