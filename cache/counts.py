@@ -12,7 +12,7 @@ from .forks import fork_safe_lock, reset_in_child
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """hits by tier in `tiers`; misses, bypasses and failures by reason in `reasons`."""
+    """hits by tier in `tiers`; misses, bypasses and failures by reason in `reasons`; seconds by phase."""
 
     hits: int = 0
     misses: int = 0
@@ -21,6 +21,7 @@ class Counts:
     seconds_saved: float = 0.0
     tiers: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 class Tally:
@@ -35,19 +36,22 @@ class Tally:
         self._outcomes: Counter[str] = Counter()
         self._tiers: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
+        self._seconds: Counter[str] = Counter()
         self._seconds_saved = 0.0
 
     def add(self, event: Event) -> None:
-        self._add(event.outcome, event.tier, event.reason, event.seconds_saved)
+        self._add(event.outcome, event.tier, event.reason, event.seconds_saved, event.seconds)
 
     def add_read(self, event: Mapping[str, object]) -> None:
         """Add an event as `read` gives it, which has checked its types."""
         tier, reason, saved = event.get("tier"), event.get("reason"), event.get("seconds_saved")
+        seconds = event.get("seconds")
         self._add(
             Outcome(event["outcome"]),
             tier if isinstance(tier, str) else None,
             reason if isinstance(reason, str) else None,
             saved if isinstance(saved, (int, float)) else None,
+            seconds if isinstance(seconds, Mapping) else {},
         )
 
     def counts(self) -> Counts:
@@ -61,10 +65,20 @@ class Tally:
                 seconds_saved=self._seconds_saved,
                 tiers=dict(self._tiers),
                 reasons=dict(self._reasons),
+                seconds=dict(self._seconds),
             )
 
-    def _add(self, outcome: Outcome, tier: str | None, reason: str | None, saved: float | None) -> None:
+    def _add(
+        self,
+        outcome: Outcome,
+        tier: str | None,
+        reason: str | None,
+        saved: float | None,
+        seconds: Mapping[str, float],
+    ) -> None:
         with self._lock:
+            for phase, spent in seconds.items():
+                self._seconds[phase] += spent  # type: ignore[assignment]  # a Counter of floats
             self._outcomes[outcome] += 1
             self._seconds_saved += saved or 0.0
             if outcome is Outcome.HIT and tier is not None:

@@ -29,11 +29,12 @@ def as_plain(counts: Counts) -> dict[str, Any]:
         "seconds_saved": round(counts.seconds_saved, 3),
         "reasons": dict(counts.reasons),
         "tiers": dict(counts.tiers),
+        "seconds": {phase: round(spent, 6) for phase, spent in counts.seconds.items()},
     }
 
 
 def stats() -> dict[str, Any]:
-    """What the cache did in this process so far: counts of outcomes, by reason and by tier; seconds saved."""
+    """What the cache did in this process so far: outcomes, by reason and by tier; seconds saved, and spent by phase."""
     return as_plain(_tally.counts())
 
 

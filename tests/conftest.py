@@ -25,8 +25,14 @@ def own_settings(tmp_path, monkeypatch):
     reset_settings()
 
 
+@pytest.fixture(scope="session")
+def inductor_cache(tmp_path_factory):
+    """Inductor's own folder for processes with a compiler: its probes and precompiled headers take seconds to make."""
+    return tmp_path_factory.mktemp("inductor")
+
+
 @pytest.fixture
-def environment(tmp_path):
+def environment(tmp_path, inductor_cache):
     """Makes the environment of a fresh process: `environment(compiler=False, name="x", WARMGRAPH_MODE="off")`."""
     made = 0
 
@@ -39,7 +45,8 @@ def environment(tmp_path):
         found.update(
             WARMGRAPH_DIR=str(tmp_path / "store"),
             WARMGRAPH_STRICT="1",
-            TORCHINDUCTOR_CACHE_DIR=str(place / "inductor"),
+            # Without a compiler a process is another host: nothing of Inductor's is there.
+            TORCHINDUCTOR_CACHE_DIR=str(inductor_cache if compiler else place / "inductor"),
             HF_HUB_OFFLINE="1",
             # Inductor's parallel atomics (a gradient of an embedding) round differently from run to run, with
             # or without a cache; bit-equality can be asked of one thread only.

@@ -32,10 +32,17 @@ print(json.dumps({"agree": agree, **warmgraph.stats()}))
 PLACES = 500
 
 
+_made: list[Path] = []
+
+
 @pytest.fixture
-def store(run_python, tmp_path):
-    """A store that holds one real compile, forward and backward."""
-    assert run_python(PROGRAM)["misses"] == 1
+def store(run_python, tmp_path, tmp_path_factory):
+    """A store of the test's own that holds one real compile, forward and backward."""
+    if not _made:
+        assert run_python(PROGRAM)["misses"] == 1
+        _made.append(tmp_path_factory.mktemp("made") / "store")
+        shutil.copytree(tmp_path / "store", _made[0])
+    shutil.copytree(_made[0], tmp_path / "store", dirs_exist_ok=True)
     return tmp_path / "store"
 
 

@@ -1,0 +1,60 @@
+"""The budget table of DESIGN.md, filled in from one run of `benchmarks.warm_start`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Case = dict[str, Any]
+
+
+def first(case: Case, way: str) -> float | None:
+    found = case["ways"].get(way)
+    return found["first_call"] if found else None
+
+
+def spent(case: Case) -> float:
+    """Seconds that a hit spent in the backend: hash, fetch, load."""
+    return sum(case["ways"]["warm"]["phases"].values())
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    return None if one is None or not other else one / other
+
+
+BUDGETS: list[tuple[str, float, Callable[[Case], float | None]]] = [
+    ("backend on a hit / cold compile", 0.01, lambda c: ratio(spent(c), c["ways"]["cold_warmgraph"]["compile"])),
+    ("first call, fresh host / torch's Redis cache", 1 / 6, lambda c: ratio(first(c, "warm"), first(c, "torch_redis"))),
+    ("first call / torch's local cache", 0.75, lambda c: ratio(first(c, "warm"), first(c, "torch_local"))),
+    ("cold with warmgraph / without any cache", 1.02, lambda c: ratio(first(c, "cold_warmgraph"), first(c, "cold"))),
+    (
+        "steady-state call / Inductor's",
+        1.02,
+        lambda c: ratio(c["ways"]["warm"]["steady_call"], c["ways"]["torch_local"]["steady_call"]),
+    ),
+    ("first call, fresh host / cold", 1.0, lambda c: ratio(first(c, "warm"), first(c, "cold"))),
+]
+
+
+def budget_rows(cases: list[Case]) -> list[list[str]]:
+    """Header and rows: what, budget, one column per case; a ratio above its budget is marked with `!`."""
+    for case in cases:
+        phases = case["ways"].get("cold_warmgraph", {}).get("phases", {})
+        case["ways"].get("cold_warmgraph", {})["compile"] = phases.get("compile", 0.0)
+    rows = [["ratio of seconds", "budget", *[f"{case['model']} {case['what']}" for case in cases]]]
+    for what, budget, measure in BUDGETS:
+        shown = []
+        for case in cases:
+            value = measure(case)
+            shown.append("-" if value is None else f"{value:.4f}{' !' if value > budget else ''}")
+        rows.append([what, f"{budget:.3f}", *shown])
+    for way in ("eager", "cold", "cold_warmgraph", "torch_local", "torch_redis", "warm"):
+        shown = [f"{value:.2f} s" if (value := first(case, way)) is not None else "-" for case in cases]
+        rows.append([f"first call: {way}", "", *shown])
+    return rows
+
+
+def print_rows(rows: list[list[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
