@@ -55,4 +55,5 @@ class Backend:
             return self._engine
 
 
+settings()  # a setting that cannot be is told here, at torch.compile(), and not in the middle of a training step
 warmgraph = Backend()

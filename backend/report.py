@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import torch
 from torch.fx import GraphModule
 from warmgraph.cache import Event, Hit, Journal, Miss, Outcome, Reason, record
 from warmgraph.hashing import Key
@@ -29,12 +31,16 @@ class Place:
         return f"{self.function or 'a graph'} ({self.file}:{self.line})" if self.file else "a graph"
 
 
+_TORCH = str(Path(torch.__file__).parent)
+
+
 def place_of(gm: GraphModule) -> Place:
-    """Function, file and line whose tracing made `gm`, as far as Dynamo says."""
+    """The user's function, file and line whose tracing made `gm`, as far as Dynamo says."""
     stack = getattr(getattr(gm, "compile_subgraph_reason", None), "user_stack", None)
     if not stack:
         return Place()
-    frame = stack[0]
+    # torch's own frames (a wrapper around a module's forward) say nothing; without others, the innermost does.
+    frame = next((frame for frame in stack if not frame.filename.startswith(_TORCH)), stack[-1])
     return Place(frame.name, frame.filename, frame.lineno)
 
 

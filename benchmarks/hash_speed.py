@@ -1,6 +1,6 @@
 """How long a key takes against the size of the graph, beside torch's own key. It must grow linearly.
 
-    python -m benchmarks.hash_speed
+python -m benchmarks.hash_speed
 """
 
 from __future__ import annotations

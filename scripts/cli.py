@@ -1,69 +1,108 @@
-"""Commands, their options and exit statuses. What they print comes from the files beside this one.
-
-Exit status: 0 done; 1 the command ran and found something wrong; 2 the command line or a setting is wrong.
-"""
+"""The commands put together, and exit statuses. What commands do is in the files beside this one."""
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 from warmgraph.cache import ConfigError, StoreUnavailable
 
-from . import journal, store
 from .demo import demo
+from .entries import ls, show
+from .journal import journal
+from .output import talk
+from .store import config, prune, stats, verify
+
+COMMANDS = (demo, stats, ls, show, verify, prune, config, journal)
 
 
-def _version() -> str:
-    from importlib.metadata import version
+class _InOrder(click.Group):
+    """Lists commands as they are met in use, not by the alphabet."""
 
-    return version("warmgraph")
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [str(command.name) for command in COMMANDS]
 
 
 @click.group(
+    cls=_InOrder,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Example: warmgraph demo, then warmgraph stats",
+    epilog="""\b
+Example:
+  warmgraph demo
+  warmgraph stats --json
+
+\b
+Exit status:
+  0    done
+  1    something is wrong with the store, or it cannot be used
+  2    the command line or a setting is wrong
+  130  stopped with Ctrl-C
+  141  whoever read the output went away (as with any command before `| head`)""",
 )
 @click.version_option(package_name="warmgraph", message="%(prog)s %(version)s")
 def cli() -> None:
     """A shared, persistent compilation cache for torch.compile.
 
-    Use it with torch.compile(model, backend="warmgraph"); these commands look at what it keeps. Which store:
-    WARMGRAPH_DIR, WARMGRAPH_NAMESPACE (see `warmgraph config`).
+    Use it with torch.compile(model, backend="warmgraph"); these commands look at what it keeps.
+
+    Which store: WARMGRAPH_DIR and WARMGRAPH_NAMESPACE (see `warmgraph config`).
     """
 
 
-for command in (
-    demo,
-    store.stats,
-    store.ls,
-    store.show,
-    store.verify,
-    store.prune,
-    store.config,
-    journal.journal,
-):
+for command in COMMANDS:
     cli.add_command(command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status. Data goes to stdout, talk to stderr."""
+    """Run one command; returns the exit status, and never raises SystemExit. Data goes to stdout, talk to stderr."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a Latin-1 terminal must not end in a traceback
     try:
-        result = cli.main(args=None if argv is None else list(argv), prog_name="warmgraph", standalone_mode=False)
-    except click.ClickException as error:
+        return _run(sys.argv[1:] if argv is None else list(argv))
+    except click.UsageError as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
-        return 130
+    except click.ClickException as error:
+        return _refuse(error.format_message(), error.exit_code)
     except ConfigError as error:
-        click.echo(f"Error: {error}", err=True)
-        return 2
+        return _refuse(str(error), 2)
     except StoreUnavailable as error:
-        click.echo(f"Error: {error}", err=True)
-        return 1
+        return _refuse(str(error), 1)
+    except (click.Abort, KeyboardInterrupt):
+        talk("stopped")
+        return 130
     except BrokenPipeError:
-        sys.stderr.close()  # `warmgraph journal | head`: the reader has seen enough
-        return 0
-    return result if isinstance(result, int) else 0
+        _discard_output()
+        return 141
+    except OSError as error:  # the store's own errors were translated; what is left is a full disk under stdout
+        _discard_output()
+        return _refuse(str(error), 1)
+
+
+def _run(arguments: list[str]) -> int:
+    # Not cli.main(): it ends the process itself when the reader of a pipe is gone.
+    try:
+        with cli.make_context("warmgraph", arguments) as context:
+            status = cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:  # --help, --version
+        return done.exit_code
+    return status if isinstance(status, int) else 0
+
+
+def _refuse(message: str, status: int) -> int:
+    for line in f"Error: {message}".splitlines():
+        talk(line)
+    return status
+
+
+def _discard_output() -> None:
+    """What is still buffered goes nowhere, or the interpreter would complain of it on its way out."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,55 +1,84 @@
-"""`warmgraph journal`: what happened, one event per line."""
+"""`warmgraph journal`: what happened, one event per line. Counts of it are `warmgraph stats`."""
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import click
+from warmgraph.cache import EventDict, journal_dir, settings
 from warmgraph.cache import read as read_journal
-from warmgraph.cache import settings, store_root
 
-from .output import json_option, plain, print_json, seconds
+from .output import epilog, json_option, plain, print_json, seconds, talk
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+FIELDS = (
+    *("time", "host", "pid", "rank", "outcome", "reason", "tier", "key", "parts"),
+    *("function", "file", "line", "nodes", "bytes", "seconds_saved", "seconds", "detail"),
+)
 
 
 class _Since(click.ParamType):
-    """A length of time: 90s, 15m, 6h, 2d."""
+    """A length of time, such as 6h; becomes the Unix time that long ago."""
 
     name = "age"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:  # noqa: RET503 - fail() raises
-        if isinstance(value, str) and value[-1:] in UNITS and value[:-1].isdecimal():
-            return time.time() - int(value[:-1]) * UNITS[value[-1]]
-        self.fail(f"{value!r}: expected a number and one of s, m, h, d (for example 6h)", param, ctx)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        match = re.fullmatch(r"(\d{1,9})([smhd])", value, re.ASCII)
+        if match is None:
+            self.fail(f"{value!r}: expected a number and one of s, m, h, d (for example 6h)", param, ctx)
+        return max(0.0, time.time() - int(match[1]) * UNITS[match[2]])
 
 
-@click.command(epilog="Example: warmgraph journal --since 1h --json")
+@click.command(epilog=epilog("warmgraph journal --since 1h --json", "the journal cannot be read"))
 @click.option("--since", type=_Since(), help="Only events younger than this: 90s, 15m, 6h, 2d.")
 @click.option("--dir", "folder", type=click.Path(path_type=Path), help="Read this folder of journal files instead.")
 @json_option
 def journal(since: float | None, folder: Path | None, as_json: bool) -> int:
-    """Every hit, miss, bypass and failure that was journaled here, oldest first."""
-    for event in read_journal(folder or store_root(settings()) / "journal", since):
+    """Every hit, miss, bypass and failure.
+
+    In the order in which they were written; where several hosts share the store, by day and host. With --json
+    each line is one object.
+    """
+    place = folder or journal_dir(settings())
+    events = read_journal(place, since)
+    told = 0
+    for told, event in enumerate(events, 1):
         if as_json:
-            print_json(event)
+            print_json({name: event[name] for name in FIELDS})
         else:
             click.echo(plain(_line(event)))
+    if events.skipped:
+        talk(f"{events.skipped} lines in {place} are not events and were left out")
+    if not told and since is not None:
+        talk(f"no events that young in {place}")
+    elif not told:
+        talk(f'no events in {place} yet. TIP: run a model with torch.compile(model, backend="warmgraph")')
     return 0
 
 
-def _line(event: dict[str, Any]) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event["time"]))
-    place = f"{event['function'] or '-'}:{event['line'] or '-'}"
-    spent = sum(event["seconds"].values())
-    parts = [when, f"{event['host']}/{event['pid']}", event["outcome"], place, (event["key"] or "-")[:14]]
-    parts.append(
-        f"{seconds(spent)}" + (f", saved {seconds(event['seconds_saved'])}" if event["outcome"] == "hit" else "")
-    )
+def _line(event: EventDict) -> str:
+    spent = seconds(sum(event["seconds"].values()))
+    saved = f", saved {seconds(event['seconds_saved'])}" if event["outcome"] == "hit" else ""
+    parts = [
+        _clock(event["time"]),
+        f"{event['host']}/{event['pid']}" + (f" rank {event['rank']}" if event["rank"] is not None else ""),
+        f"{event['outcome']:<6}",
+        f"{event['function'] or '-'}:{event['line'] or '-'}",
+        (event["key"] or "-")[:14],
+        spent + saved,
+    ]
     if event["tier"]:
         parts.append(f"from {event['tier']}")
     if event["reason"]:
-        parts.append(f"{event['reason']}" + (f": {event['detail']}" if event["detail"] else ""))
+        parts.append(event["reason"] + (f": {event['detail']}" if event["detail"] else ""))
     return "  ".join(parts)
+
+
+def _clock(moment: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    except (OverflowError, ValueError, OSError):  # a number, but no time that this machine can name
+        return "-"

@@ -3,33 +3,56 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
+# A table that goes to a file or a pipe is not folded: one row is one line, for grep and cut.
+_UNFOLDED = 10_000
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 
 
+def epilog(example: str, wrong: str) -> str:
+    """The end of a command's help. wrong: what exit status 1 means."""
+    statuses = f"  0  done\n  1  {wrong}\n  2  the command line or a setting is wrong"
+    return f"\b\nExample:\n  {example}\n\n\b\nExit status:\n{statuses}"
+
+
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, sort_keys=False, default=str))
+    """One line. ASCII, so that no stored text reaches the terminal as anything but text."""
+    click.echo(json.dumps(value))
+
+
+def talk(message: str) -> None:
+    """One line on stderr, for people."""
+    click.echo(plain(message), err=True)
 
 
 def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """Print a table; `columns` are (name, `left` or `right`)."""
+    """Print a table; `columns` are (name, `left` or `right`). Without names there is no header."""
     # rich takes 60 ms to import, so only commands that print a table pay for it.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    named = any(name for name, _ in columns)
+    grid = Table(box=None, pad_edge=False, show_header=named, header_style="bold")
     for name, side in columns:
-        grid.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+        right = side == "right"
+        grid.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=right)
     for row in rows:
         # Text, not str: what a store says must not be read as rich's markup.
         grid.add_row(*[Text(plain(str(cell))) for cell in row])
-    Console().print(grid)
+    console = Console(width=None if sys.stdout.isatty() else _UNFOLDED)
+    with console.capture() as captured:  # rich would end the process itself when the reader is gone
+        console.print(grid)
+    if title is not None:
+        click.echo(plain(title) + "\n")
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def plain(text: str) -> str:

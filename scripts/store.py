@@ -1,62 +1,61 @@
-"""Commands about the store: stats, ls, show, verify, prune, config. They read the disk store; no torch."""
+"""Commands about the store as a whole: stats, verify, prune, config. Single entries: `entries`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import click
 from warmgraph.cache import (
-    CorruptEntry,
     DiskStore,
-    Entry,
-    Role,
+    VerifyReport,
     as_plain,
-    configure,
-    decode_blob,
     describe,
+    journal_dir,
+    parse_size,
     read,
     settings,
     store_root,
     summarise,
 )
 
-from .output import ago, json_option, plain, print_json, seconds, size, table
+from .output import epilog, json_option, plain, print_json, seconds, size, table, talk
 
 COUNTED = ("hits", "misses", "bypasses", "failures", "seconds_saved")
+TIP = 'TIP: run a model with torch.compile(model, backend="warmgraph"), or set WARMGRAPH_DIR to where a store is'
 
 
-def open_store(*, readonly: bool = True) -> DiskStore:
-    """The disk store of the current settings. Raises ClickException when there is none yet."""
+def find_store(*, readonly: bool = True) -> DiskStore | None:
+    """The disk store of the current settings. None, and a word on stderr, when there is none yet."""
     root = store_root(settings())
+    store = DiskStore(root, readonly=True)  # raises StoreUnavailable; creates nothing
     if not root.is_dir():
-        raise click.ClickException(
-            f"there is no store at {root}. TIP: run a model with torch.compile(backend='warmgraph'), "
-            "or set WARMGRAPH_DIR to where one is"
-        )
-    return DiskStore(root, readonly=readonly)
+        talk(f"there is no store at {root} yet. {TIP}")
+        return None
+    return store if readonly else DiskStore(root)
 
 
-@click.command(epilog="Example: warmgraph stats --json")
+@click.command(epilog=epilog("warmgraph stats --json", "the store cannot be read"))
 @json_option
 def stats(as_json: bool) -> int:
-    """Hits, misses, bypasses and failures journaled here, seconds saved, and what the store holds."""
-    root = store_root(settings())
-    counts = summarise(read(root / "journal"))
-    usage = open_store().usage() if root.is_dir() else None
-    found: dict[str, Any] = {
-        "version": 1,
-        **{name: as_plain(counts)[name] for name in COUNTED},
-        "entries": usage.entries if usage else 0,
-        "bytes": usage.bytes if usage else 0,
-    }
+    """Hits, misses, seconds saved, entries and bytes.
+
+    Counted from the journal that lies beside the store, which goes back 30 days.
+    """
+    store = find_store()
+    usage = store.usage() if store is not None else None
+    counts = summarise(read(journal_dir(settings())))
+    plain_counts = as_plain(counts)
+    found: dict[str, Any] = {"version": 1} | {name: plain_counts[name] for name in COUNTED}
+    found |= {"entries": usage.entries if usage else 0, "bytes": usage.bytes if usage else 0}
     if as_json:
         print_json(found)
         return 0
     looked = found["hits"] + found["misses"]
     rate = f"{found['hits'] / looked:.0%} of lookups" if looked else "no lookups yet"
     rows = [
-        ("store", root),
+        ("store", store_root(settings())),
         ("entries", f"{found['entries']}, {size(found['bytes'])} of {size(settings().max_size)}"),
         ("hits", f"{found['hits']} ({rate})"),
         ("misses", found["misses"]),
@@ -64,214 +63,92 @@ def stats(as_json: bool) -> int:
         ("failures", found["failures"]),
         ("compile time saved", seconds(found["seconds_saved"])),
     ]
+    if counts.reasons:
+        rows.append(("reasons", ", ".join(f"{name} {count}" for name, count in sorted(counts.reasons.items()))))
     if usage and usage.quarantined:
-        rows.append(("quarantined", f"{usage.quarantined} (see `warmgraph verify`)"))
+        rows.append(("quarantined", f"{usage.quarantined} in {store_root(settings()) / 'quarantine'}"))
     table([("", "left"), ("", "left")], rows)
     return 0
 
 
-def _entries(store: DiskStore, prefix: str = "") -> Iterator[tuple[Any, Entry]]:
-    """(file, entry) of every readable entry whose key begins with `prefix`, last used first."""
-    for file in sorted(store.scan(), key=lambda file: -file.last_used):
-        if file.key.startswith(prefix):
-            try:
-                read = store.read_entry(file.key, file.variant)
-            except CorruptEntry as error:
-                click.echo(f"{file.key[:14]} is damaged ({error}). TIP: warmgraph verify --fix", err=True)
-                continue
-            if read is not None:
-                yield file, read[0]
-
-
-def _row(file: Any, entry: Entry) -> dict[str, Any]:
-    facts = entry.facts
-    return {
-        "key": entry.key,
-        "variant": entry.variant,
-        "function": facts.get("function"),
-        "file": facts.get("file"),
-        "line": facts.get("line"),
-        "nodes": facts.get("nodes"),
-        "guards": entry.guards,
-        "bytes": file.size + sum(ref.size for ref in entry.blobs),
-        "kernels": sum(ref.role is Role.CPP_KERNEL for ref in entry.blobs),
-        "compile_seconds": facts.get("compile_seconds"),
-        "host": facts.get("host"),
-        "torch": facts.get("torch"),
-        "created": facts.get("created"),
-        "last_used": file.last_used,
-    }
-
-
-@click.command(epilog="Example: warmgraph ls --limit 20")
-@click.option("--limit", type=click.IntRange(min=1), help="Show only so many.")
-@json_option
-def ls(limit: int | None, as_json: bool) -> int:
-    """List entries, last used first."""
-    rows = []
-    for file, entry in _entries(open_store()):
-        rows.append(_row(file, entry))
-        if len(rows) == limit:
-            break
-    if as_json:
-        print_json({"version": 1, "entries": rows})
-        return 0
-    columns = [
-        ("key", "left"),
-        ("function", "left"),
-        ("nodes", "right"),
-        ("kernels", "right"),
-        ("size", "right"),
-    ]
-    columns += [("compile", "right"), ("guards", "left"), ("last used", "left")]
-    table(
-        columns,
-        [
-            [
-                row["key"][:14],
-                f"{row['function'] or '-'}:{row['line'] or '-'}",
-                row["nodes"] or "-",
-                row["kernels"],
-                size(row["bytes"]),
-                seconds(row["compile_seconds"]),
-                "dynamic" if row["guards"] else "-",
-                ago(row["last_used"]),
-            ]
-            for row in rows
-        ],
-    )
-    return 0
-
-
-@click.command(epilog="Example: warmgraph show wg13f9a --texts")
-@click.argument("key")
-@click.option("--texts", is_flag=True, help="Print the key's parts in full: every line that was hashed.")
-@click.option("--graph", is_flag=True, help="Print the graphs that were compiled.")
-@json_option
-def show(key: str, texts: bool, graph: bool, as_json: bool) -> int:
-    """Everything about the entries of KEY (a unique beginning is enough)."""
-    store = open_store()
-    found = list(_entries(store, key if key.startswith("wg") else f"wg1{key}"))
-    if not found:
-        raise click.ClickException(f"no entry has a key that begins with {key}. TIP: warmgraph ls")
-    keys = sorted({entry.key for _, entry in found})
-    if len(keys) > 1:
-        listed = ", ".join(name[:20] for name in keys[:5])
-        raise click.ClickException(f"{len(keys)} keys begin with {key}: {listed}. TIP: give more of it")
-    shown = [_details(store, file, entry, texts, graph) for file, entry in found]
-    if as_json:
-        print_json({"version": 1, "entries": shown})
-        return 0
-    for one in shown:
-        _print_entry(one)
-    return 0
-
-
-def _details(store: DiskStore, file: Any, entry: Entry, texts: bool, graph: bool) -> dict[str, Any]:
-    details = _row(file, entry) | {
-        "parts": dict(entry.parts),
-        "symbols": dict(entry.symbols),
-        "blobs": [
-            {"role": ref.role.value, "name": ref.name, "bytes": ref.size, "digest": ref.digest} for ref in entry.blobs
-        ],
-    }
-    if texts:
-        details["texts"] = _texts(store, entry, Role.PART_TEXTS)
-    if graph:
-        details["graphs"] = _texts(store, entry, Role.GRAPH_TEXT)
-    return details
-
-
-def _texts(store: DiskStore, entry: Entry, role: Role) -> dict[str, str]:
-    import msgpack
-
-    for ref in entry.blobs:
-        if ref.role is role and (data := store.blob(ref)) is not None:
-            return dict(msgpack.unpackb(decode_blob(ref, data)))
-    return {}
-
-
-def _print_entry(one: dict[str, Any]) -> None:
-    place = f"{one['function'] or '-'} ({one['file'] or '-'}:{one['line'] or '-'})"
-    rows = [
-        ("key", one["key"]),
-        ("variant", one["variant"]),
-        ("compiled from", place),
-        ("guards", one["guards"] or "none"),
-        ("compiled in", f"{seconds(one['compile_seconds'])} on {one['host']}, torch {one['torch']}"),
-        ("created", ago(one["created"])),
-        ("last used", ago(one["last_used"])),
-        *[(f"part {name}", digest[:16]) for name, digest in one["parts"].items()],
-        *[(f"blob {blob['role']}", f"{blob['name'][:12]} {size(blob['bytes'])}") for blob in one["blobs"]],
-    ]
-    table([("", "left"), ("", "left")], rows)
-    for name, text in (*one.get("texts", {}).items(), *one.get("graphs", {}).items()):
-        click.echo(f"\n--- {plain(name)}")
-        for line in text.splitlines():
-            click.echo(plain(line))
-    click.echo()
-
-
-@click.command(epilog="Example: warmgraph verify --fix")
-@click.option("--fix", is_flag=True, help="Quarantine damaged entries, remove damaged and left-over files.")
+@click.command(epilog=epilog("warmgraph verify --fix", "something is wrong and was not fixed"))
+@click.option("--fix", is_flag=True, help="Quarantine damaged entries; remove damaged and left-over files.")
 @json_option
 def verify(fix: bool, as_json: bool) -> int:
-    """Read every entry and blob and check it. Exit status 1 when something is wrong and was not fixed."""
-    report = open_store(readonly=not fix).verify(fix=fix)
+    """Read every entry and blob and check it."""
+    store = find_store(readonly=not fix)
+    if store is None:
+        report = VerifyReport(0, 0, 0, ())
+    else:
+        usage = store.usage()
+        talk(f"checking {usage.entries} entries and {usage.blobs} blobs, {size(usage.bytes)}, in {store.root}")
+        report = store.verify(fix=fix)
     if as_json:
-        findings = [
-            {"path": str(f.path), "flaw": f.flaw.value, "detail": f.detail, "fixed": f.fixed} for f in report.findings
-        ]
-        print_json(
-            {
-                "version": 1,
-                "ok": report.ok,
-                "entries": report.entries,
-                "blobs": report.blobs,
-                "bytes": report.bytes,
-                "findings": findings,
-            }
-        )
+        print_json(_verified(report))
     else:
         for finding in report.findings:
             done = " (fixed)" if finding.fixed else ""
             click.echo(plain(f"{finding.flaw.value}: {finding.path}: {finding.detail}{done}"))
-        click.echo(f"{report.entries} entries and {report.blobs} blobs checked, {size(report.bytes)}", err=True)
+    if report.ok:
+        talk("nothing that a lookup would trip over")
+    elif not fix:
+        talk("entries above are damaged; lookups pass them by. TIP: warmgraph verify --fix")
     return 0 if report.ok or fix else 1
 
 
-@click.command(epilog="Example: warmgraph prune --max-size 5GB")
-@click.option(
-    "--max-size",
-    metavar="SIZE",
-    help="Evict, least recently used first, down to this size. [WARMGRAPH_MAX_SIZE]",
-)
+def _verified(report: VerifyReport) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "ok": report.ok,
+        "entries": report.entries,
+        "blobs": report.blobs,
+        "bytes": report.bytes,
+        "findings": [
+            {"path": str(found.path), "flaw": found.flaw.value, "detail": found.detail, "fixed": found.fixed}
+            for found in report.findings
+        ],
+    }
+
+
+@click.command(epilog=epilog("warmgraph prune --max-size 5GB", "the store cannot be written"))
+@click.option("--max-size", metavar="SIZE", help="Evict down to this size, such as 5GB. [WARMGRAPH_MAX_SIZE]")
 @json_option
 def prune(max_size: str | None, as_json: bool) -> int:
-    """Evict the least recently used entries, and remove what nothing refers to."""
-    bound = configure(max_size=max_size).max_size
-    report = open_store(readonly=False).prune(bound, settings().max_files)
+    """Evict the least recently used, and sweep up leftovers."""
+    bound = settings().max_size if max_size is None else parse_size("--max-size", max_size)
+    store = find_store(readonly=False)
+    fields = ("entries", "blobs", "bytes_freed", "leftovers", "bytes", "files", "bytes_waiting")
+    if store is None:
+        done = dict.fromkeys(fields, 0)
+    else:
+        report = store.prune(bound, settings().max_files)
+        done = {name: getattr(report, name) for name in fields}
     if as_json:
-        fields = ("entries", "blobs", "bytes_freed", "leftovers", "bytes", "files", "bytes_waiting")
-        print_json({"version": 1, **{name: getattr(report, name) for name in fields}})
+        print_json({"version": 1} | done)
         return 0
     click.echo(
-        f"removed {report.entries} entries and {report.blobs} blobs, {size(report.bytes_freed)}; "
-        f"{size(report.bytes)} stay"
+        f"removed {done['entries']} entries and {done['blobs']} blobs, {size(done['bytes_freed'])}; "
+        f"{size(done['bytes'])} stay, of at most {size(bound)}"
     )
-    if report.bytes_waiting:
-        click.echo(f"{size(report.bytes_waiting)} more go once they are ten minutes old", err=True)
+    if done["bytes_waiting"]:
+        talk(f"{size(done['bytes_waiting'])} more can go when they are ten minutes old")
     return 0
 
 
-@click.command(epilog="Example: WARMGRAPH_DIR=/mnt/cache warmgraph config")
+@click.command(epilog=epilog("WARMGRAPH_DIR=/mnt/cache warmgraph config", "does not occur"))
 @json_option
 def config(as_json: bool) -> int:
-    """Every setting, its value, and where the value comes from."""
-    rows = describe(configure())
+    """Every setting, its value, and where it comes from."""
+    current = settings()
+    rows = describe(current)
     if as_json:
-        values = {name: {"value": value, "origin": origin} for name, value, origin in rows}
+        values = {name: {"value": _typed(getattr(current, name)), "origin": origin} for name, _, origin in rows}
         print_json({"version": 1, "settings": values})
         return 0
     table([("setting", "left"), ("value", "left"), ("from", "left")], rows)
     return 0
+
+
+def _typed(value: object) -> object:
+    """A setting's value as JSON has it."""
+    return value.value if isinstance(value, Enum) else str(value) if isinstance(value, Path) else value
