@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 from torch.fx import GraphModule
 from warmgraph.cache import Role
 from warmgraph.hashing import Key
@@ -79,7 +79,7 @@ def pack(compiled: Compiled, key: Key) -> Artifact:
     blobs = [
         (Role.AOT_RESULT, "result", _pickled(Payload(result, compiled.alias_guards, _bytecode(result)))),
         (Role.PART_TEXTS, "parts", msgpack.packb(key.texts())),
-        (Role.GRAPH_TEXT, "graphs", msgpack.packb(texts)),
+        (Role.GRAPH_TEXT, "graphs", msgpack.packb(texts, unicode_errors="surrogatepass")),
     ]
     for name, path in built_files(compiled.kernels).items():
         blobs.append((Role.CPP_KERNEL, name, Path(path).read_bytes()))
@@ -130,7 +130,8 @@ def _pickled(payload: Payload) -> bytes:
 
 def _culprit(result: Any) -> str:
     """Which field of the result does not pickle."""
-    for name, value in vars(result).items():
+    fields: dict[str, Any] = vars(result)
+    for name, value in fields.items():
         try:
             pickle.dumps(value)
         except Exception:  # noqa: BLE001 - any failure names the field

@@ -84,7 +84,9 @@ def _intercept() -> None:
             name = kernel_name(cls, arguments, named)
             if files is not None:
                 return _serve(name, files, cls.entry_function)
-            noted[name] = future = original(cls, *arguments, **named)
+            future = original(cls, *arguments, **named)
+            if noted is not None:
+                noted[name] = future
             return future
 
         load_pybinding_async._warmgraph = True  # type: ignore[attr-defined]

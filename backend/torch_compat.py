@@ -88,7 +88,7 @@ def inductor_options(mode: str | None, options: Mapping[str, Any] | None) -> dic
 
 
 def patched_settings(patches: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
-    return inductor_config.patch(dict(patches)) if patches else contextlib.nullcontext()  # type: ignore[no-any-return]
+    return inductor_config.patch(dict(patches)) if patches else contextlib.nullcontext()
 
 
 def settings_in_force() -> dict[str, Any]:
@@ -181,7 +181,7 @@ def fresh_fake(node: Node, real: torch.Tensor) -> torch.Tensor:
         mode = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
     symbolic = context.tensor_to_context.get(real) if context is not None else None
     source = symbolic.tensor_source if symbolic is not None else None
-    return mode.from_tensor(real, symbolic_context=symbolic, source=source, trace=False)  # type: ignore[no-any-return]
+    return mode.from_tensor(real, symbolic_context=symbolic, source=source, trace=False)
 
 
 def backed_symints(inputs: Sequence[Any]) -> list[Any]:

@@ -17,7 +17,6 @@ import torch
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCacheDetails, AOTAutogradCachePickler
 from torch._inductor.utils import BoxedBool
-
 from warmgraph.backend.surroundings import surroundings
 from warmgraph.hashing import key_of
 

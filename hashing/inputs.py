@@ -39,17 +39,12 @@ def fakes_of(gm: GraphModule, inputs: Sequence[Any], fresh: FreshFake) -> list[A
     return fakes
 
 
-_METADATA_MUTATORS = (
-    "set_",
-    "resize_",
-    "resize_as_",
-    "as_strided_",
-    "t_",
-    "transpose_",
-    "swapaxes_",
-    "swapdims_",
+_METADATA_MUTATORS = frozenset(
+    """
+    set_ resize_ resize_as_ as_strided_ t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ data requires_grad_
+    detach_ resize_storage_bytes_
+    """.split()
 )
-_METADATA_MUTATORS += ("squeeze_", "unsqueeze_", "data", "requires_grad_", "detach_", "resize_storage_bytes_")
 
 
 def changes_metadata(gm: GraphModule) -> bool:

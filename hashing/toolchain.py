@@ -14,16 +14,12 @@ from typing import Any
 import torch
 
 # Parts of torch whose Python decides what is generated; an edit there must move keys.
-_COMPILER_FOLDERS = (
-    "_inductor/",
-    "_functorch/",
-    "_dynamo/",
-    "_decomp/",
-    "_prims",
-    "_refs/",
-    "_higher_order_ops/",
+_COMPILER_FOLDERS = tuple(
+    """
+    _inductor/ _functorch/ _dynamo/ _decomp/ _prims/ _prims_common/ _refs/ _higher_order_ops/ _subclasses/ _library/
+    _export/ fx/
+    """.split()
 )
-_COMPILER_FOLDERS += ("_subclasses/", "_library/", "fx/")
 
 # Seconds within which files of one installation are written; later means edited by hand.
 _INSTALL_SLACK = 120.0

@@ -1,134 +1,101 @@
-"""`warmgraph demo`: GPT-2 compiled once and loaded twice, each in a fresh process, and compared."""
+"""`warmgraph demo`: the command, what it needs, and how its results read. The processes it runs: `demo_runs`."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
+import shutil
 import sys
-import tempfile
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from warmgraph.cache import read as read_journal
 
-from .output import json_option, print_json, seconds, table
+from .output import epilog, json_option, print_json, seconds, table, talk
 
-PHASES = ("hash", "fetch", "load", "compile")
+if TYPE_CHECKING:
+    from .demo_runs import Result
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One fresh process: what it is called, what it compiles with, and whether it has a compiler."""
-
-    name: str
-    backend: str
-    what: str
-    other_host: bool = False
-
-
-RUNS = (
-    Run("eager", "eager", "no torch.compile"),
-    Run("cold", "warmgraph", "empty store: compiles and publishes"),
-    Run("warm", "warmgraph", "same store, fresh process"),
-    Run("warm, other host", "warmgraph", "same store, empty Inductor cache, no C++ compiler", other_host=True),
+COLUMNS = (
+    *(("process", "left"), ("first call", "right"), ("compile", "right"), ("hash", "right"), ("fetch", "right")),
+    *(("load", "right"), ("rest", "right"), ("results", "left")),
 )
 
 
-@click.command(epilog="Example: warmgraph demo --json")
-@click.option("--keep", type=click.Path(path_type=Path), help="Keep the demo's store in this folder.")
+@click.command(epilog=epilog("warmgraph demo --keep /tmp/demo", "a process failed, compiled again, or differs"))
+@click.option("--keep", metavar="FOLDER", help="Keep the demo's store in this new or empty folder.")
 @json_option
-def demo(keep: Path | None, as_json: bool) -> int:
-    """Compile GPT-2 (12 layers, random weights) once; load it in fresh processes; compare.
+def demo(keep: str | None, as_json: bool) -> int:
+    """Compile GPT-2 once, load it in fresh processes.
 
-    Takes one to two minutes, most of it the one cold compile. Needs transformers (warmgraph[demo]).
+    GPT-2 has 12 layers and random weights here; nothing is downloaded. Four fresh processes each do one training
+    step on the CPU: without torch.compile; with an empty store; with the store that leaves; and as another host
+    would, without a C++ compiler and with nothing of Inductor's. Their outputs and gradients are compared.
+
+    Takes one to two minutes, most of it the one compile. Uses a store of its own, not yours. Needs transformers
+    (pip install 'warmgraph[demo]') and a C++ compiler.
     """
-    if find_spec("transformers") is None:
-        raise click.ClickException("the demo needs transformers. TIP: pip install 'warmgraph[demo]'")
-    with tempfile.TemporaryDirectory(prefix="warmgraph-demo-") as folder:
-        work = Path(folder)
-        store = keep.absolute() if keep is not None else work / "store"
-        results = _run_all(work, store)
+    _check_needs()
+    folder = None if keep is None else _empty_folder(keep)
+    from .demo_runs import run_all
+
+    results = run_all(folder)
     if as_json:
-        print_json({"version": 1, "runs": results})
+        print_json({"version": 1, "ok": all(result.agrees for result in results), "runs": [r.plain() for r in results]})
     else:
-        _print(results, keep)
-    return 0 if all(result["agrees"] for result in results) else 1
+        _print(results)
+        _print_next(folder)
+    return 0 if all(result.agrees for result in results) else 1
 
 
-def _run_all(work: Path, store: Path) -> list[dict[str, Any]]:
-    from rich.console import Console
-
-    talk, results = Console(stderr=True), []
-    for number, run in enumerate(RUNS, 1):
-        with talk.status(f"[{number}/{len(RUNS)}] {run.name}: {run.what}"):
-            results.append(_run(run, work / str(number), store))
-        if not talk.is_terminal:
-            talk.print(f"[{number}/{len(RUNS)}] {run.name}: first call {seconds(results[-1]['first_call'])}")
-    _compare(results, work)
-    return results
-
-
-def _run(run: Run, work: Path, store: Path) -> dict[str, Any]:
-    work.mkdir()
-    environment = dict(os.environ, WARMGRAPH_DIR=str(store), TORCHINDUCTOR_CACHE_DIR=str(work / "inductor"))
-    environment.pop("WARMGRAPH_NAMESPACE", None)
-    environment.pop("WARMGRAPH_MODE", None)
-    if run.other_host:
-        (work / "bin").mkdir()
-        environment["PATH"] = str(work / "bin")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "warmgraph.scripts.demo_worker", run.backend, str(work / "out")],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    _, errors = process.communicate()
-    if process.returncode != 0:
-        raise click.ClickException(f"the process `{run.name}` failed:\n{errors[-2000:]}")
-    facts = json.loads((work / "out.json").read_text())
-    events = [event for event in read_journal(store / "journal") if event["pid"] == process.pid]
-    spent = {phase: sum(event["seconds"].get(phase, 0.0) for event in events) for phase in PHASES}
-    outcomes = [event["outcome"] for event in events]
-    return {"run": run.name, "what": run.what, **facts, "seconds": spent, "outcomes": outcomes}
+def _check_needs() -> None:
+    for module in ("torch", "transformers"):
+        if find_spec(module) is None:
+            raise click.ClickException(f"the demo needs {module}. TIP: pip install 'warmgraph[demo]'")
+    # As Inductor chooses it.
+    compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    if shutil.which(compiler) is None:
+        raise click.ClickException(
+            f"the demo compiles once, with a C++ compiler, and {compiler!r} is not there. "
+            "TIP: apt-get install g++, or set CXX to the compiler you have"
+        )
 
 
-def _compare(results: list[dict[str, Any]], work: Path) -> None:
-    """Eager against cold within tolerance, warm against cold bit for bit."""
-    import torch
+def _empty_folder(text: str) -> Path:
+    """A folder that is made, or empty: with entries in it, cold would not be cold. Raises UsageError."""
+    folder = Path(text).absolute()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        full = next(folder.iterdir(), None) is not None
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--keep={text!r}: expected a folder that can be made ({error})") from error
+    if full:
+        raise click.UsageError(f"--keep={text!r}: expected a folder that does not exist yet, or an empty one")
+    return folder
 
-    values = [torch.load(work / str(number) / "out.pt") for number in range(1, len(RUNS) + 1)]
-    cold = values[1]
-    for result, found in zip(results, values, strict=True):
-        pairs = list(zip(found, cold, strict=True))
-        result["bit_equal"] = all(torch.equal(a, b) for a, b in pairs)
-        close = all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in pairs)
-        result["agrees"] = result["bit_equal"] or (result["run"] == "eager" and close)
 
-
-def _print(results: list[dict[str, Any]], keep: Path | None) -> None:
-    columns = [("process", "left"), ("first call", "right"), ("compile", "right"), ("hash", "right")]
-    columns += [
-        ("fetch", "right"),
-        ("load", "right"),
-        ("tracing and run", "right"),
-        ("outputs and gradients", "left"),
-    ]
-    rows = []
+def _print(results: list[Result]) -> None:
+    rows: list[list[Any]] = []
     for result in results:
-        spent = result["seconds"]
-        rest = result["first_call"] - sum(spent.values())
-        shown = [seconds(spent[phase]) if spent[phase] else "-" for phase in ("compile", "hash", "fetch", "load")]
-        agreement = "bit-equal to cold" if result["bit_equal"] else "close to cold" if result["agrees"] else "DIFFER"
-        if result["run"] == "cold":
-            agreement = "the reference"
-        rows.append([result["run"], seconds(result["first_call"]), *shown, seconds(rest), agreement])
-    table(columns, rows, "GPT-2, 12 layers, one training step")
-    cold, other = results[1]["first_call"], results[3]["first_call"]
-    click.echo(f"\nOn another host, without a C++ compiler: {cold / other:.0f} times faster than cold.")
-    click.echo('\nNext, in your script:\n\n    model = torch.compile(model, backend="warmgraph")\n')
-    click.echo("and then: warmgraph stats; warmgraph ls" + (f"  (with WARMGRAPH_DIR={keep})" if keep else ""))
+        spent = [result.seconds.get(phase, 0.0) for phase in ("compile", "hash", "fetch", "load")]
+        rest = result.first_call - sum(spent)
+        cells = [seconds(cell) if cell else "-" for cell in spent]
+        rows.append([result.name, seconds(result.first_call), *cells, seconds(rest), result.agreement])
+    talk("")
+    table(COLUMNS, rows, "GPT-2, 12 layers, one training step on the CPU. Each row is a fresh process.")
+    click.echo("\nfirst call: forward and backward. rest: Dynamo's tracing, imports, the step.")
+    click.echo("results: outputs and all gradients, compared with those of cold.")
+    cold, other = results[1], results[-1]
+    ratio = cold.first_call / other.first_call
+    click.echo(f"\nOn another host, without a C++ compiler: {ratio:.1f} times as fast as cold.")
+
+
+def _print_next(folder: Path | None) -> None:
+    click.echo(
+        '\nNext, in your own script:\n\n    model = torch.compile(model, backend="warmgraph")\n\n'
+        "run it twice, and look:\n\n    warmgraph stats\n    warmgraph journal",
+        err=True,
+    )
+    if folder is not None:
+        talk("")
+        talk(f"The demo's own store: WARMGRAPH_DIR={folder} warmgraph ls")

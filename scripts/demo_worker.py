@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -38,7 +39,8 @@ def main(backend: str, out: str) -> int:
     first = time.perf_counter() - begin
 
     torch.save([logits.detach(), *[p.grad for p in model.parameters()]], out + ".pt")
-    facts = {"first_call": first, "compiler": shutil.which("g++") or shutil.which("clang++")}
+    compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
+    facts = {"pid": os.getpid(), "first_call": first, "compiler": compiler}
     Path(out + ".json").write_text(json.dumps(facts))
     return 0
 

@@ -74,7 +74,7 @@ def show(key: str, texts: bool, graph: bool, as_json: bool) -> int:
 
 def _find(store: DiskStore, key: str) -> list[tuple[EntryFile, Entry]]:
     """The entries of the one key that begins with `key`. Raises ClickException when it is none or several."""
-    prefix = key if key.startswith("wg1") else f"wg1{key}"
+    prefix = key if key.startswith("wg") else f"wg1{key}"
     found = list(_entries(store, prefix))
     if not found:
         raise click.ClickException(f"no readable entry has a key that begins with {prefix!r:.80}. TIP: warmgraph ls")

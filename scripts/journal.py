@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 from warmgraph.cache import EventDict, journal_dir, settings
@@ -20,20 +19,18 @@ FIELDS = (
 )
 
 
-class _Since(click.ParamType):
-    """A length of time, such as 6h; becomes the Unix time that long ago."""
-
-    name = "age"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        match = re.fullmatch(r"(\d{1,9})([smhd])", value, re.ASCII)
-        if match is None:
-            self.fail(f"{value!r}: expected a number and one of s, m, h, d (for example 6h)", param, ctx)
-        return max(0.0, time.time() - int(match[1]) * UNITS[match[2]])
+def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """A length of time, such as 6h, to the Unix time that long ago. Raises BadParameter."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9})([smhd])", value, re.ASCII)
+    if match is None:
+        raise click.BadParameter(f"{value!r}: expected a number and one of s, m, h, d (for example 6h)", ctx, param)
+    return max(0.0, time.time() - int(match[1]) * UNITS[match[2]])
 
 
 @click.command(epilog=epilog("warmgraph journal --since 1h --json", "the journal cannot be read"))
-@click.option("--since", type=_Since(), help="Only events younger than this: 90s, 15m, 6h, 2d.")
+@click.option("--since", metavar="AGE", callback=_moment, help="Only events younger than this: 90s, 15m, 6h, 2d.")
 @click.option("--dir", "folder", type=click.Path(path_type=Path), help="Read this folder of journal files instead.")
 @json_option
 def journal(since: float | None, folder: Path | None, as_json: bool) -> int:
@@ -44,8 +41,9 @@ def journal(since: float | None, folder: Path | None, as_json: bool) -> int:
     """
     place = folder or journal_dir(settings())
     events = read_journal(place, since)
-    told = 0
-    for told, event in enumerate(events, 1):
+    told = False
+    for event in events:
+        told = True
         if as_json:
             print_json({name: event[name] for name in FIELDS})
         else:

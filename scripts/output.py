@@ -16,10 +16,12 @@ _UNFOLDED = 10_000
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 
 
-def epilog(example: str, wrong: str) -> str:
+def epilog(example: str, wrong: str | None = None) -> str:
     """The end of a command's help. wrong: what exit status 1 means."""
-    statuses = f"  0  done\n  1  {wrong}\n  2  the command line or a setting is wrong"
-    return f"\b\nExample:\n  {example}\n\n\b\nExit status:\n{statuses}"
+    statuses = ["0  done", f"1  {wrong}", "2  the command line or a setting is wrong"]
+    if wrong is None:
+        del statuses[1]
+    return "\n  ".join(["\b\nExample:", example]) + "\n\n" + "\n  ".join(["\b\nExit status:", *statuses])
 
 
 def print_json(value: Any) -> None:

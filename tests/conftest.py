@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from warmgraph.cache import reset_settings
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from warmgraph.cache import DiskStore, Hit, Miss, Reason, configure, open_cache
 
 PROGRAM = """

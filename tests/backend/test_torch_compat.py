@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, schemas
 from torch._inductor import async_compile, codecache, output_code
-
 from warmgraph.backend import torch_compat as compat
 from warmgraph.backend.extern import PLAIN, REPLACED_IMPORTS
 
@@ -77,9 +76,7 @@ def test_every_binding_of_a_kernel_goes_through_one_method():
 
 def test_the_stand_in_for_extern_kernels_has_the_real_functions():
     """A hit runs the very functions that Inductor would have run."""
-    import torch._inductor.lowering
     from torch._inductor.select_algorithm import extern_kernels as real
-
     from warmgraph.backend.extern import ExternKernels
 
     for name, function in PLAIN.items():

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from warmgraph.backend.surroundings import surroundings
 from warmgraph.backend.torch_compat import patched_settings
 from warmgraph.hashing import PART_NAMES, Cause, Key, Surroundings, Uncacheable, key_of
