@@ -18,7 +18,9 @@ from torch.fx import GraphModule
 from warmgraph.cache import Role
 from warmgraph.hashing import Key
 
+from . import guards
 from . import torch_compat as compat
+from .capture import capture_result
 from .generated import Payload, dump_module
 from .kernels import built_files, noting
 
@@ -43,18 +45,22 @@ class Compiled:
     result: Any | None
     kernels: Mapping[str, Callable[[], Any]]
     alias_guards: Sequence[Sequence[Any]]
+    lost_guards: Sequence[str]
+    problem: str | None
 
 
 def compile_kept(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Compiled:
     """Compile with Inductor and keep hold of what it made. Raises what Inductor raises."""
     context = compat.tracing_context()
     sources = compat.input_sources(gm)
-    before = len(compat.alias_guards(context))
-    with noting() as kernels, compat.capture_result() as results:
+    env = compat.shape_env(inputs)
+    before, guards_before = len(guards.alias_guards(context)), guards.guard_count(env)
+    with noting() as kernels, capture_result() as results:
         run = compat.compile_fx(gm, inputs, patches)
-    added = compat.alias_guards(context)[before:]
-    positions = compat.guards_to_positions(added, sources)
-    return Compiled(run, results.outermost(), kernels, positions)
+    added = guards.alias_guards(context)[before:]
+    positions = guards.guards_to_positions(added, sources)
+    lost = guards.lost_guards(env, guards_before, inputs)
+    return Compiled(run, results.outermost(), kernels, positions, lost, results.problem)
 
 
 # Text that torch keeps with a result for logs and tlparse; (owner, field).
@@ -73,7 +79,11 @@ def pack(compiled: Compiled, key: Key) -> Artifact:
     Raises NotSerialisable.
     """
     if compiled.result is None:
-        raise NotSerialisable("AOTAutograd did not hand over a result (a compiler other than Inductor was used)")
+        raise NotSerialisable(compiled.problem or "AOTAutograd did not hand over a result")
+    if compiled.lost_guards:
+        raise NotSerialisable(f"the code holds only under guards that no entry can say: {compiled.lost_guards}")
+    if compiled.kernels and not key.uses_cpu:
+        raise NotSerialisable("C++ kernels in a graph whose key does not speak of the CPU")
     result = copy.copy(compiled.result)
     texts = _take_texts(result)
     blobs = [

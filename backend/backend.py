@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch.fx import GraphModule
-from warmgraph.cache import Journal, Mode, Settings, journal_dir, open_cache, settings
+from warmgraph.cache import Journal, Mode, Settings, journal_dir, open_cache, reset_in_child, settings
 
 from . import torch_compat as compat
+from .compiler_settings import inductor_options
 from .engine import Engine
 
 
@@ -24,8 +25,13 @@ class Backend:
     __name__ = "warmgraph"
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._engine: Engine | None = None
+        self.after_fork_in_child()
+        reset_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """A fork while another thread opens the cache must not leave the child a lock that nobody releases."""
+        self._lock = threading.Lock()
 
     def __call__(
         self,
@@ -35,7 +41,7 @@ class Backend:
         mode: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Callable[..., Any]:
-        patches = compat.inductor_options(mode, options)
+        patches = inductor_options(mode, options)
         current = settings()
         if current.mode is Mode.OFF:
             return compat.compile_fx(gm, inputs, patches)

@@ -16,7 +16,9 @@ from warmgraph.hashing import Key, Uncacheable, key_of
 
 from . import torch_compat as compat
 from .artifact import Compiled, NotSerialisable, compile_kept, pack
-from .fallback import Failure, attempt
+from .compiler_settings import patched_settings
+from .fallback import Failure, attempt, blames_entry
+from .guards import evaluate_guards
 from .load import load
 from .report import Report, place_of
 from .surroundings import surroundings
@@ -43,7 +45,7 @@ class Engine:
     def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Callable[..., Any]:
         """What `torch.compile` runs for this graph. Raises only what Inductor itself raises (unless strict)."""
         report = Report(self.journal, place_of(gm))
-        with compat.patched_settings(patches):
+        with patched_settings(patches):
             found = attempt("hash", self.settings.strict, self._key, gm, inputs, report)
             if isinstance(found, Failure):
                 report.failed(Reason.INTERNAL, found)
@@ -78,6 +80,10 @@ class Engine:
                 "DDP's optimizer splits the graph and hands over no real inputs; "
                 "set torch._dynamo.config.optimize_ddp = False",
             )
+        if compat.bisecting():
+            return Bypass(Reason.UNSUPPORTED_MODE, "torch's compiler bisector is at work")
+        if (odd := compat.odd_graph(gm, inputs)) is not None:
+            return Bypass(Reason.UNSUPPORTED_MODE, odd)
         if compat.freezing():
             return Bypass(Reason.FREEZING, "Inductor's freezing bakes the weights into the code; set freezing=False")
         return None
@@ -96,19 +102,25 @@ class Engine:
             if not isinstance(loaded, Failure):
                 report.hit(outcome)
                 return loaded.value
-            if all(path.exists() for path in outcome.files.values()):
-                self.cache.quarantine(key.id, outcome.entry.variant, loaded.why)
-                outcome = Miss(Reason.LOAD_FAILED, 1, loaded.why)
-            else:  # another process evicted a kernel between the lookup and now: nobody's fault
-                outcome = Miss(Reason.INCOMPLETE, 1, loaded.why)
+            outcome = self._load_failed(outcome, loaded)
         return self._compile(outcome, key, gm, inputs, patches, report)
+
+    def _load_failed(self, hit: Hit, failure: Failure) -> Miss:
+        """Set a bad entry aside, so that it fails once; not one that only failed here and now."""
+        found = attempt("lookup", False, lambda: all(path.exists() for path in hit.files.values()))
+        if isinstance(found, Failure) or not found.value:
+            # Another process evicted a kernel between the lookup and now: nobody's fault.
+            return Miss(Reason.INCOMPLETE, 1, failure.why)
+        if blames_entry(failure):
+            attempt("quarantine", False, self.cache.quarantine, hit.entry.key, hit.entry.variant, failure.why)
+        return Miss(Reason.LOAD_FAILED, 1, failure.why)
 
     def _lookup(self, key: Key, inputs: Sequence[Any], report: Report) -> Hit | Miss:
         env = compat.shape_env(inputs)
         values = compat.hints(compat.backed_symints(inputs)) if env is not None else []
 
         def holds(entry: Entry) -> bool:
-            return entry.guards is None or (env is not None and compat.evaluate_guards(env, entry.guards, values))
+            return entry.guards is None or (env is not None and evaluate_guards(env, entry.guards, values))
 
         with report.phase("fetch"):
             return self.cache.lookup(key.id, holds)

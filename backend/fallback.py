@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from .torch_compat import CONTROL_FLOW
+import torch
+from warmgraph.cache import fork_safe_lock
+
+from .torch_compat import COMPILE_ERRORS, CONTROL_FLOW
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _warned: set[str] = set()
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Failure:
 
     stage: str
     why: str
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,20 @@ def attempt(stage: str, strict: bool, function: Callable[..., T], *args: Any) ->
     except CONTROL_FLOW:
         raise
     except Exception as error:
-        if strict:
+        if strict or (stage == "compile" and isinstance(error, COMPILE_ERRORS)):
             raise
         why = f"{type(error).__name__}: {error}".split("\n")[0]
         log.debug("%s failed", stage, exc_info=True)
-        return Failure(stage, why)
+        return Failure(stage, why, error)
+
+
+# Trouble of this process or host, which says nothing of an entry.
+_LOCAL = (MemoryError, OSError, ImportError, torch.OutOfMemoryError)
+
+
+def blames_entry(failure: Failure) -> bool:
+    """Whether a failed load is the entry's fault, so that it should fail nobody else."""
+    return not isinstance(failure.error, _LOCAL)
 
 
 def warn_once(about: str, message: str, *args: Any) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from warmgraph.cache import fork_safe_lock
 
 from .torch_compat import CppPythonBindingsCodeCache
 
@@ -28,7 +29,7 @@ class MissingKernel(Exception):
 
 
 _state = threading.local()
-_install = threading.Lock()
+_install = fork_safe_lock()
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 from warmgraph.cache import Hit
 from warmgraph.hashing import Key
 
+from . import guards
 from . import torch_compat as compat
 from .generated import Payload, run_module
 from .kernels import serving
@@ -48,8 +49,11 @@ class _Graph:
 class _Backward(_Graph):
     backward_state_indices: list[int] = field(default_factory=list)
     num_symints_saved_for_bw_: int = 0
+    without_cudagraphs: bool = False
 
     def post_compile(self, graph: Any, fx_config: dict[str, Any]) -> Any:
+        if self.without_cudagraphs:  # override_cudagraphs(bwd=False): its own decision, as in a compile
+            fx_config = {**fx_config, "cudagraphs": compat.BoxedBool(False)}
         # `slots` recreate the class, so the zero-argument super() has no cell to look in.
         compiled = _Graph.post_compile(self, graph, fx_config)
         return torch._dynamo.disable(compiled, reason="do not trace generated backwards pass")
@@ -72,6 +76,7 @@ def load(hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any]) -> Callable
             rename,
             backward_state_indices=backward.backward_state_indices,
             num_symints_saved_for_bw_=backward.num_symints_saved_for_bw_,
+            without_cudagraphs=compat.backward_without_cudagraphs(gm),
         )
     args = list(inputs)
     with serving(hit.files), compat.loading():
@@ -84,12 +89,12 @@ def _replay_alias_guards(stored: Sequence[Any], gm: GraphModule) -> None:
     """Guards on which inputs overlap, which AOTAutograd adds while compiling and torch's caches forget."""
     context = compat.tracing_context()
     if stored and context is not None:
-        made = compat.guards_from_positions(stored, compat.input_sources(gm))
-        compat.alias_guards(context).extend(made)
+        made = guards.guards_from_positions(stored, compat.input_sources(gm))
+        guards.alias_guards(context).extend(made)
 
 
 def _entry_point(compiled: Callable[..., Any], gm: GraphModule) -> Callable[..., Any]:
-    lifted = [*gm.parameters(), *gm.buffers()]  # what AOTAutograd passes before the graph's inputs
+    lifted = compat.lifted(gm)  # what AOTAutograd passes before the graph's inputs
 
     if lifted:
 

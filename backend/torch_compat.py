@@ -7,10 +7,8 @@ checked by `tests/backend/test_torch_compat.py`, which fails loudly when one is 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
-import threading
-import time
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,9 +16,16 @@ import torch
 import torch._dynamo
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
+import torch._inductor.config_comms
 import torch._inductor.debug  # a loaded graph looks there at every call
 import torch._logging
-from torch._dynamo.exc import ShortenTraceback, SkipFrame, TensorifyScalarRestartAnalysis
+import torch.fx.experimental._config
+from torch._dynamo.exc import (
+    ShortenTraceback,
+    SkipFrame,
+    TensorifyScalarRestartAnalysis,
+    exceptions_allowed_to_be_fallback,
+)
 from torch._dynamo.utils import counters
 from torch._functorch._aot_autograd.autograd_cache import (
     AOTAutogradCache,
@@ -37,10 +42,29 @@ from torch._inductor.triton_bundler import TritonBundler
 from torch._inductor.utils import BoxedBool
 from torch._library import simple_registry
 from torch._library.custom_ops import OPDEFS
+from torch._library.triton import get_triton_kernels_for_op
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import GraphModule, Node
 from torch.fx.experimental import symbolic_shapes
 
-__all__ = ["CompiledFxGraph", "CompiledFxGraphConstants", "CppPythonBindingsCodeCache", "inductor_config"]
+__all__ = [
+    "config_modules",
+    "OPDEFS",
+    "AOTAutogradCache",
+    "AOTAutogradCacheInfo",
+    "BoxedBool",
+    "DuplicateInputs",
+    "StorageOverlap",
+    "TracingContext",
+    "CompiledFxGraph",
+    "CompiledFxGraphConstants",
+    "CppPythonBindingsCodeCache",
+    "OpOverload",
+    "OpOverloadPacket",
+    "functorch_config",
+    "inductor_config",
+    "simple_registry",
+]
 
 FIRST, LAST = (2, 11), (2, 13)
 
@@ -49,23 +73,19 @@ output_code_log = torch._logging.getArtifactLogger("torch._inductor.codecache", 
 # Dynamo and AOTAutograd steer by these; they are not failures and are never caught.
 CONTROL_FLOW = (TensorifyScalarRestartAnalysis, SkipFrame, ShortenTraceback)
 
+# What a compile may raise that Dynamo answers itself (a graph break, the user's own IndexError).
+COMPILE_ERRORS = (IndexError, *exceptions_allowed_to_be_fallback)
+
+# Every settings module of torch that can reach generated code, and how keys call it.
+config_modules = {
+    "inductor": inductor_config,
+    "comms": torch._inductor.config_comms,
+    "functorch": functorch_config,
+    "shapes": torch.fx.experimental._config,
+}
+
 # A function of its own since 2.12; before, the node's property.
 _guarding_hint = getattr(symbolic_shapes, "guarding_hint_or_throw", None) or (lambda value: value.node.hint)
-
-# Settings that say how to compile, not what; or where files lie. All others are part of the key.
-_IGNORED_SETTINGS = frozenset(
-    """
-    fx_graph_cache fx_graph_remote_cache autotune_local_cache autotune_remote_cache
-    bundled_autotune_remote_cache force_disable_caches remote_gemm_autotune_cache compile_threads
-    worker_start_method verbose_progress disable_progress quiesce_async_compile_pool
-    quiesce_async_compile_time compile_worker_wait_timeout cudagraph_policy
-    force_disable_cudagraph_TESTING_ONLY cutlass.cutlass_dir cuda.cutlass_dir xpu.cutlass_dir
-    enable_autograd_cache enable_remote_autograd_cache strict_autograd_cache bundled_autograd_cache
-    bundle_triton_into_fx_graph_cache force_non_lazy_backward_lowering bypass_autograd_cache_key
-    autograd_cache_normalize_inputs force_autograd_cache trace.upload_tar pre_grad_pass_timing
-    """.split()
-)
-_IGNORED_PREFIXES = ("trace.", "test_configs.", "aot_inductor.")
 
 
 def unsupported() -> str | None:
@@ -79,40 +99,28 @@ def unsupported() -> str | None:
     )
 
 
-def inductor_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What `torch.compile(backend="inductor", mode=..., options=...)` would patch into Inductor's settings.
-
-    Raises torch's own errors for an unknown mode or option.
-    """
-    return dict(torch._TorchCompileInductorWrapper(mode, dict(options or {}), None).config)
-
-
-def patched_settings(patches: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
-    return inductor_config.patch(dict(patches)) if patches else contextlib.nullcontext()
-
-
-def settings_in_force() -> dict[str, Any]:
-    """Every Inductor and functorch setting that can reach generated code, by `module.name`."""
-    found: dict[str, Any] = {}
-    for prefix, module in (("inductor", inductor_config), ("functorch", functorch_config)):
-        for name, value in module.get_config_copy().items():
-            if name not in _IGNORED_SETTINGS and not name.startswith(_IGNORED_PREFIXES):
-                found[f"{prefix}.{name}"] = _identify_passes(value)
-    return found
-
-
-def _identify_passes(value: Any) -> Any:
-    """Custom passes by their `uuid()`; one without stays as it is, and the encoder refuses it."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(_identify_passes(item) for item in value)
-    uuid = getattr(value, "uuid", None)
-    if callable(uuid) and not isinstance(value, type) and (identity := uuid()) is not None:
-        return ["uuid", f"{type(value).__module__}.{type(value).__qualname__}", identity]
-    return value
-
-
 def caches_disabled() -> bool:
     return bool(torch.compiler.config.force_disable_caches)
+
+
+def bisecting() -> bool:
+    """Whether torch's compiler bisector is at work, which turns passes on and off behind the settings."""
+    bisector = sys.modules.get("torch._inductor.compiler_bisector")
+    return bisector is not None and bool(bisector.CompilerBisector.bisection_enabled)
+
+
+def odd_graph(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
+    """What Inductor would wrap in a way that a load does not: graphs that Dynamo itself never makes."""
+    (returned,) = next(node for node in reversed(gm.graph.nodes) if node.op == "output").args
+    if not isinstance(returned, (tuple, list)):
+        return "the graph returns a single value instead of a tuple"
+    if hasattr(gm.graph._codegen, "pytree_info"):
+        return "the graph packs and unpacks its own inputs (torch.export)"
+    if any(isinstance(value, (list, tuple, dict)) for value in inputs):
+        return "an input is a container"
+    if "specialization" in gm.meta:
+        return "mark_dynamic(specialize_on=...) compiles the graph several times"
+    return None
 
 
 def fakify_first_call() -> bool:
@@ -197,134 +205,9 @@ def hints(symints: Sequence[Any]) -> list[Any]:
     return found
 
 
-def evaluate_guards(env: Any, guards: str, values: Sequence[Any]) -> bool:
-    """Whether a stored guard expression holds. With SymInts as `values` it is also added to `env`."""
-    return bool(env.evaluate_guards_expression(guards, values))
-
-
-# --- AOTAutograd's alias guards: made while compiling, lost by a load unless we replay them --------
-
-
-def overlapping(tensors: list[torch.Tensor]) -> list[list[int]]:
-    """Positions of tensors that overlap another, by torch's quick rule (for dynamic sizes) and its exact one."""
-    compute = torch._C._dynamo.guards.compute_overlapping_tensors
-    return [sorted(compute(tensors, symbolic=symbolic)) for symbolic in (True, False)]
-
-
-def alias_guards(context: TracingContext | None) -> list[Any]:
-    return context.guards_context.aotautograd_guards if context is not None else []
-
-
-def guards_to_positions(guards: Sequence[Any], sources: Sequence[Any]) -> list[list[Any]]:
-    """Alias guards with sources replaced by input positions, so that they mean the same elsewhere."""
-    where = {source: position for position, source in enumerate(sources) if source is not None}
-    stored: list[list[Any]] = []
-    for guard in guards:
-        if isinstance(guard, DuplicateInputs):
-            stored.append(["duplicate", where[guard.input_source_a], where[guard.input_source_b]])
-        elif isinstance(guard, StorageOverlap):
-            groups = guard.overlapping_sources, guard.non_overlapping_sources
-            stored.append(["overlap", *[sorted(where[source] for source in group) for group in groups]])
-        else:
-            raise NotImplementedError(f"an alias guard of type {type(guard).__name__}")
-    return stored
-
-
-def guards_from_positions(stored: Sequence[Sequence[Any]], sources: Sequence[Any]) -> list[Any]:
-    made: list[Any] = []
-    for kind, first, second in stored:
-        if kind == "duplicate":
-            made.append(DuplicateInputs(sources[first], sources[second]))
-        else:
-            made.append(StorageOverlap([sources[i] for i in first], [sources[i] for i in second]))
-    return made
-
-
 def input_sources(gm: GraphModule) -> list[Any]:
     """Dynamo's source of each placeholder (None where it has none)."""
     return [getattr(node, "_dynamo_source", None) for node in gm.graph.find_nodes(op="placeholder")]
-
-
-# --- compiling, with the result kept ----------------------------------------------------------------
-
-_capture = threading.local()
-
-
-class Results:
-    """What AOTAutograd handed over on one thread, by the order in which it began."""
-
-    def __init__(self) -> None:
-        self.begun = 0
-        self.saved: dict[str, Any] = {}
-
-    def begin(self) -> str:
-        self.begun += 1
-        return f"warmgraph-{self.begun}"
-
-    def outermost(self) -> Any | None:
-        """The result of the first compile begun: a nested one (inside another's lowering) is not it."""
-        return self.saved.get("warmgraph-1")
-
-
-@contextlib.contextmanager
-def capture_result() -> Iterator[Results]:
-    """While open, what AOTAutograd would put into its own cache on this thread lands in the results.
-
-    torch's caches are neither read nor written meanwhile: a wrong hit of theirs must not be published
-    under a right key of ours, and a graph is not hashed twice.
-    """
-    _install_interceptors()
-    previous = getattr(_capture, "results", None)
-    _capture.results = results = Results()
-    try:
-        with (
-            functorch_config.patch(
-                bundled_autograd_cache=True, force_non_lazy_backward_lowering=True, enable_autograd_cache=True
-            ),
-            inductor_config.patch(bundle_triton_into_fx_graph_cache=True),
-        ):
-            yield results
-    finally:
-        _capture.results = previous
-
-
-def _try_load(original: Callable[..., Any]) -> Callable[..., Any]:
-    def try_load(mod: Any, args: Any, aot_config: Any, *rest: Any, **named: Any) -> Any:
-        results = getattr(_capture, "results", None)
-        if results is None:
-            return original(mod, args, aot_config, *rest, **named)
-        symints = AOTAutogradCache._filter_backed_symints(args)
-        info = AOTAutogradCacheInfo(results.begin(), time.time_ns(), forward_symints=symints)
-        if dataclasses.fields(aot_config) and aot_config.__dataclass_params__.frozen:
-            return None, dataclasses.replace(aot_config, cache_info=info)  # since 2.13: (fn, new config)
-        aot_config.cache_info = info
-        return None
-
-    return try_load
-
-
-def _save(original: Callable[..., Any]) -> Callable[..., Any]:
-    def save(key: str, entry: Any, remote: bool) -> None:
-        results = getattr(_capture, "results", None)
-        if results is None:
-            original(key, entry, remote)
-            return
-        entry.pre_save()
-        results.saved[key] = entry
-
-    return save
-
-
-_installed = threading.Lock()
-
-
-def _install_interceptors() -> None:
-    with _installed:
-        if not hasattr(AOTAutogradCache.try_load, "_warmgraph"):
-            for name, wrap in (("try_load", _try_load), ("save", _save)):
-                replacement = wrap(getattr(AOTAutogradCache, name))
-                replacement._warmgraph = True  # type: ignore[attr-defined]
-                setattr(AOTAutogradCache, name, staticmethod(replacement))
 
 
 def compile_fx(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Callable[..., Any]:
@@ -375,6 +258,17 @@ def reset_cudagraphs() -> None:
         reset_cudagraph_trees()
 
 
+def backward_without_cudagraphs(gm: GraphModule) -> bool:
+    annotation = gm.meta.get("cudagraph_annotation")
+    return annotation is not None and annotation.bwd is False
+
+
+def lifted(gm: GraphModule) -> list[Any]:
+    """A graph's own parameters and buffers, which AOTAutograd passes before its inputs (`prepare_aot_config`)."""
+    named = (*gm.named_parameters(remove_duplicate=False), *gm.named_buffers(remove_duplicate=False))
+    return [value for _, value in named]
+
+
 def cudagraph_policy() -> Any:
     return getattr(inductor_config, "cudagraph_policy", None)
 
@@ -392,62 +286,31 @@ def count_as_compiled(graph: Any) -> None:
     output_code_log.debug("Output code (from warmgraph): \n%s", graph.source_code)
 
 
-# --- user code in graphs -----------------------------------------------------------------------------
-
-
-def overloads(target: Any) -> list[Any]:
-    """The dispatcher operators that a call target stands for."""
-    if isinstance(target, torch._ops.OpOverload):
-        return [target]
-    if isinstance(target, torch._ops.OpOverloadPacket):
-        return [getattr(target, name) for name in target.overloads()]
-    return []
-
-
-def python_implementations(overload: Any) -> dict[str, Any]:
-    """Role -> Python function that tracing a custom operator may inline or rely on (`torch.library`).
-
-    Not the implementation proper, which compiled code calls by the operator's name.
-    """
-    name = overload.name().split(".")[0]
-    found: dict[str, Any] = {}
-    definition = OPDEFS.get(name)
-    if definition is not None:
-        found = {
-            "fake": definition._abstract_fn,
-            "backward": definition._backward_fn,
-            "setup_context": definition._setup_context_fn,
-            "vmap": definition._vmap_fn,
-        }
-    kernel = simple_registry.singleton.find(name).fake_impl.kernel
-    if kernel is not None:
-        found.setdefault("fake", kernel.func)
-    for dispatch_key, function in overload.py_kernels.items():
-        found[f"kernel {dispatch_key}"] = function
-    # torch's own wrappers around the user's functions are fixed by torch's version.
-    return {
-        role: function
-        for role, function in found.items()
-        if function is not None and not (getattr(function, "__module__", None) or "").startswith("torch.")
-    }
-
-
-def triton_kernel(node: Node) -> dict[str, Any]:
-    """What a user-defined Triton kernel call means: the kernel's source closure, its configurations and
-    constant arguments."""
+def triton_side_table() -> Any:
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
-    from torch._inductor.codegen.wrapper import user_defined_triton_kernel_transitive_closure_source_code
-    from triton.runtime.autotuner import Autotuner
 
-    kernel = kernel_side_table.get_kernel(node.kwargs["kernel_idx"])
-    configs: list[str] = []
-    if isinstance(kernel, Autotuner):
-        configs = [", ".join(sorted(map(str, config.all_kwargs().items()))) for config in kernel.configs]
-        kernel = kernel.fn
-    return {
-        "kernel_idx": {
-            "source": user_defined_triton_kernel_transitive_closure_source_code(kernel),
-            "configs": configs,
-        },
-        "constant_args_idx": kernel_side_table.get_constant_args(node.kwargs["constant_args_idx"]),
-    }
+    return kernel_side_table
+
+
+def triton_source(kernel: Any) -> Any:
+    from torch._inductor.codegen.wrapper import user_defined_triton_kernel_transitive_closure_source_code
+
+    return user_defined_triton_kernel_transitive_closure_source_code(kernel)
+
+
+def triton_kernels_of(name: str) -> list[Any]:
+    """Kernels that a `torch.library.triton_op` is made of."""
+    return list(get_triton_kernels_for_op(name.split(".")[0]))
+
+
+def library_kernels(name: str) -> set[str]:
+    """Dispatch keys for which Python registered a kernel through `torch.library.Library`."""
+    prefix = name.replace("::", "/") + "/"
+    return {key.rpartition("/")[2] for key in torch.library._impls if key.startswith(prefix)}
+
+
+def traced_kernels(overload: Any) -> set[str]:
+    """Dispatch keys whose kernels of an operator run while AOTAutograd traces it."""
+    keys = ("CompositeImplicitAutograd", "Autograd", "AutogradCPU", "AutogradCUDA", "Meta")
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return {key for key in keys if has(overload.name(), key)}

@@ -25,6 +25,7 @@ from .counts import Counts, Tally, summarise
 from .disk import DiskStore
 from .events import Event, EventDict, Outcome
 from .eviction import PruneReport, Usage
+from .forks import fork_safe_lock, reset_in_child
 from .journal import Journal, Reading, read
 from .layout import EntryFile
 from .memory import MemoryStore
@@ -90,12 +91,14 @@ __all__ = [
     "describe",
     "encode_blob",
     "flush",
+    "fork_safe_lock",
     "journal_dir",
     "open_cache",
     "parse_size",
     "read",
     "record",
     "reset_settings",
+    "reset_in_child",
     "seal",
     "settings",
     "stats",

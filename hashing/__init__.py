@@ -3,6 +3,7 @@
 from .build import Surroundings, key_of
 from .encode import Cause, Uncacheable, encode, sha256_hex
 from .key import KEY_VERSION, PART_NAMES, Key, Part
+from .source import is_fixed, source_digest
 from .symbols import assign_slots
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "Uncacheable",
     "assign_slots",
     "encode",
+    "is_fixed",
     "key_of",
     "sha256_hex",
+    "source_digest",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,25 +23,46 @@ def ambient_state(uses_cpu: bool) -> dict[str, Any]:
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "deterministic_warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
         "fill_uninitialized_memory": torch.utils.deterministic.fill_uninitialized_memory,
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "float32_matmul_precision": _read(torch.get_float32_matmul_precision),
         "matmul": _matmul(),
         "cudnn": {
             "enabled": torch.backends.cudnn.enabled,
             "benchmark": torch.backends.cudnn.benchmark,
             "deterministic": torch.backends.cudnn.deterministic,
-            "allow_tf32": torch.backends.cudnn.allow_tf32,
+            "allow_tf32": _read(lambda: torch.backends.cudnn.allow_tf32),
+            "precision": _precision(torch.backends.cudnn),
+            "conv_precision": _precision(getattr(torch.backends.cudnn, "conv", None)),
+            "rnn_precision": _precision(getattr(torch.backends.cudnn, "rnn", None)),
         },
         "sdp": {
             "flash": torch.backends.cuda.flash_sdp_enabled(),
             "mem_efficient": torch.backends.cuda.mem_efficient_sdp_enabled(),
             "math": torch.backends.cuda.math_sdp_enabled(),
             "cudnn": torch.backends.cuda.cudnn_sdp_enabled(),
+            "reduced_math": torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed(),
         },
-        "mkldnn": torch.backends.mkldnn.enabled,
+        "mkldnn": {
+            "enabled": torch.backends.mkldnn.enabled,
+            "precision": _precision(torch.backends.mkldnn),
+            "matmul_precision": _precision(getattr(torch.backends.mkldnn, "matmul", None)),
+            "conv_precision": _precision(getattr(torch.backends.mkldnn, "conv", None)),
+        },
     }
     if uses_cpu:
         state["threads"] = torch.get_num_threads()
     return state
+
+
+def _read(read: Callable[[], Any]) -> Any:
+    """A setting of the older precision API: torch refuses to read it once the newer one was used."""
+    try:
+        return read()
+    except RuntimeError:
+        return "mixed"  # the newer settings, read beside it, say which
+
+
+def _precision(backend: Any) -> Any:
+    return _read(lambda: getattr(backend, "fp32_precision", None))
 
 
 def _autocast() -> dict[str, torch.dtype]:
@@ -57,7 +79,7 @@ def _autocast() -> dict[str, torch.dtype]:
 def _matmul() -> dict[str, Any]:
     matmul = torch.backends.cuda.matmul
     return {
-        "fp32_precision": getattr(matmul, "fp32_precision", None),
+        "fp32_precision": _precision(matmul),
         "fp16_reduced": matmul.allow_fp16_reduced_precision_reduction,
         "bf16_reduced": matmul.allow_bf16_reduced_precision_reduction,
         "fp16_accumulation": matmul.allow_fp16_accumulation,

@@ -12,8 +12,8 @@ from torch.fx import GraphModule, Node
 
 from .ambient import ambient_state
 from .encode import Uncacheable, encode
-from .graph import GraphText, Resolve, collect_symbols, devices_of, graph_modules
-from .inputs import FreshFake, Overlapping, collect_input_symbols, fakes_of, input_lines, lifted_lines
+from .graph import GraphText, Resolve, collect_symbols, devices_of
+from .inputs import FreshFake, Overlapping, collect_input_symbols, fakes_of, input_lines, lifted_lines, lifted_tensors
 from .key import Key, Part
 from .machine import machine
 from .symbols import SymbolTable
@@ -42,7 +42,8 @@ class Surroundings:
 
     compiler, code: name -> plain value, two parts of the key. symbol: a symbol's source name (None for
     unbacked) and facts. resolve: what a node's process-local indices stand for. fresh: an input's fake
-    as it was before tracing. overlapping: which of several tensors in one storage overlap.
+    as it was before tracing. overlapping: which of several tensors in one storage overlap. cpu_code: that the
+    generated code runs on the CPU whatever the devices (a C++ wrapper around GPU kernels).
     """
 
     compiler: Mapping[str, Any]
@@ -51,6 +52,7 @@ class Surroundings:
     resolve: Resolve = _no_table
     fresh: FreshFake = _no_fake
     overlapping: Overlapping = _no_overlap
+    cpu_code: bool = False
 
 
 def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -> Key:
@@ -62,15 +64,20 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -
     table = SymbolTable(surroundings.symbol)
     collect_input_symbols(fakes, table)
     collect_symbols(gm, table)
-    devices = devices_of(gm) | {value.device for value in inputs if isinstance(value, torch.Tensor)}
-    uses_cpu = not devices or any(device.type == "cpu" for device in devices)
+    lifted = lifted_tensors(gm)
+    tensors = [value for value in (*inputs, *lifted.values()) if isinstance(value, torch.Tensor)]
+    devices = devices_of(gm) | {tensor.device for tensor in tensors}
+    if surroundings.cpu_code or not devices:
+        devices.add(torch.device("cpu"))
+    uses_cpu = any(device.type == "cpu" for device in devices)
 
-    lifted, names = lifted_lines(gm)
-    body = GraphText(table, surroundings.resolve, names)
+    body = GraphText(table, surroundings.resolve, {name: number for number, name in enumerate(lifted)})
     body.add(gm)
     parts = (
-        Part.of("graph", body.lines + _context_lines(gm)),
-        Part.of("inputs", lifted + input_lines(gm, inputs, fakes, table, surroundings.overlapping)),
+        Part.of("graph", body.lines),
+        Part.of(
+            "inputs", lifted_lines(lifted) + input_lines(gm, inputs, fakes, lifted, table, surroundings.overlapping)
+        ),
         Part.of("symbols", table.lines()),
         Part.of("hooks", _hook_lines(gm, table, surroundings.resolve)),
         Part.of("compiler", named_lines(surroundings.compiler)),
@@ -79,7 +86,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -
         Part.of("toolchain", named_lines(toolchain())),
         Part.of("machine", named_lines(machine(devices))),
     )
-    return Key(parts, table.slots, body.nodes)
+    return Key(parts, table.slots, body.nodes, uses_cpu)
 
 
 def named_lines(values: Mapping[str, Any]) -> list[str]:
@@ -114,23 +121,4 @@ def _hook_lines(gm: GraphModule, table: SymbolTable, resolve: Resolve) -> list[s
         except Uncacheable as bad:
             raise Uncacheable(f"{name}: {bad}", bad.cause) from None
         lines += [f"{name}:", *text.lines]
-    return lines
-
-
-def _context_lines(gm: GraphModule) -> list[str]:
-    """Per nested graph, annotations that steer the compiler and live outside the nodes."""
-    lines = []
-    for number, module in enumerate(graph_modules(gm)):
-        annotation = module.meta.get("cudagraph_annotation")
-        if annotation is not None:
-            lines.append(f"graph {number} cudagraphs {encode([annotation.fwd, annotation.bwd])}")
-        context = module.meta.get("_checkpoint_context_fn")
-        if context is not None:
-            user_hash = getattr(context, "cache_hash", None)
-            if user_hash is None:
-                raise Uncacheable(
-                    "a checkpoint context_fn without a `cache_hash` attribute; set it to a string that changes "
-                    "whenever its policy does (on the functools.partial itself, if it is one)"
-                )
-            lines.append(f"graph {number} checkpoint {encode(user_hash)}")
     return lines

@@ -89,13 +89,14 @@ class GraphText:
 
     table: SymbolTable
     resolve: Resolve
-    lifted: frozenset[str] = frozenset()  # attributes that the backend passes as inputs (buffers)
+    lifted: Mapping[str, int] = field(default_factory=dict)  # attributes passed as inputs: name -> position
     lines: list[str] = field(default_factory=list)
     nodes: int = 0
     _known: dict[int, int] = field(default_factory=dict)  # id(nested GraphModule) -> its number
 
     def add(self, gm: GraphModule, indent: str = "") -> None:
         """Append the lines of `gm`. Raises Uncacheable, naming the node."""
+        self.lines += [f"{indent}{line}" for line in _context_lines(gm)]
         numbers: dict[Node, int] = {}
         for number, node in enumerate(gm.graph.nodes):
             try:
@@ -160,7 +161,7 @@ class GraphText:
         for part in path.split("."):
             found = getattr(found, part)
         if path in self.lifted:
-            return "lifted"  # passed as an input; described in the part `inputs`
+            return f"lifted b{self.lifted[path]}"  # passed as an input; described in the part `inputs`
         if isinstance(found, GraphModule):
             return self._nested(found, indent)
         if isinstance(found, torch.Tensor):
@@ -175,6 +176,24 @@ class GraphText:
         self.lines.append(f"{indent}graph {number}:")
         self.add(gm, indent + "  ")
         return f"graph {number}"
+
+
+def _context_lines(gm: GraphModule) -> list[str]:
+    """Annotations that steer the compiler and live on the module instead of its nodes."""
+    lines = []
+    annotation = gm.meta.get("cudagraph_annotation")
+    if annotation is not None:
+        lines.append(f"cudagraphs {encode([annotation.fwd, annotation.bwd])}")
+    context = gm.meta.get("_checkpoint_context_fn")
+    if context is not None:
+        user_hash = getattr(context, "cache_hash", None)
+        if user_hash is None:
+            raise Uncacheable(
+                "a checkpoint context_fn without a `cache_hash` attribute; set it to a string that changes "
+                "whenever its policy does (on the functools.partial itself, if it is one)"
+            )
+        lines.append(f"checkpoint {encode(user_hash)}")
+    return lines
 
 
 @dataclass(frozen=True, slots=True)

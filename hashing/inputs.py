@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -85,7 +85,12 @@ def _symbolic_parts(value: Any) -> list[Any]:
 
 
 def input_lines(
-    gm: GraphModule, inputs: Sequence[Any], fakes: Sequence[Any], table: SymbolTable, overlapping: Overlapping
+    gm: GraphModule,
+    inputs: Sequence[Any],
+    fakes: Sequence[Any],
+    lifted: Mapping[str, torch.Tensor],
+    table: SymbolTable,
+    overlapping: Overlapping,
 ) -> list[str]:
     """One line per input (`p3 Tensor torch.float32 cpu size [8, $12] ...`), then shared storages."""
 
@@ -93,7 +98,7 @@ def input_lines(
         return table.text(expression_of(value)) if is_symbolic(value) else encode(value)
 
     with_storage = touches_storage(gm)
-    groups = shared_storages(inputs)
+    groups = shared_storages([*inputs, *lifted.values()])
     shared = {position for group in groups for position in group}
     lines = []
     for position, (node, real, fake) in enumerate(
@@ -106,11 +111,23 @@ def input_lines(
             lines.append(f"p{position} {text}{view}")
         except Uncacheable as bad:
             raise Uncacheable(f"input {position} ({node.name}): {bad}", bad.cause) from None
+    everything = [*inputs, *lifted.values()]
+    dynamic = any(is_symbolic(size) for fake in fakes if isinstance(fake, torch.Tensor) for size in sizes_of(fake))
     for group in groups:
-        # With dynamic sizes the geometry is not in the key, but AOTAutograd decides by it how to rebuild inputs.
-        overlap = overlapping([inputs[position] for position in group])
-        lines.append(f"one storage: {group} overlap {encode(overlap)}")
+        lines.append(f"one storage: {group} {_storage([everything[p] for p in group], overlapping, dynamic)}")
     return lines
+
+
+def _storage(tensors: list[torch.Tensor], overlapping: Overlapping, dynamic: bool) -> str:
+    """What AOTAutograd bakes in when it rebuilds inputs from their common base.
+
+    With dynamic sizes the geometry is not in the key, but which inputs overlap decides how they are rebuilt.
+    """
+    text = f"overlap {encode(overlapping(tensors))}"
+    if dynamic:
+        return text
+    bases = [encode([*base.size(), *base.stride()]) for t in tensors if (base := t._base) is not None]
+    return f"{text} bytes {tensors[0].untyped_storage().nbytes()} bases {bases}"
 
 
 def _input(node: Node, real: Any, fake: Any, number: Callable[[Any], str], with_storage: bool) -> str:
@@ -134,11 +151,11 @@ def touches_storage(gm: GraphModule) -> bool:
     return False
 
 
-def lifted_lines(gm: GraphModule) -> tuple[list[str], frozenset[str]]:
-    """Parameters and buffers of `gm` itself: AOTAutograd passes them as leading inputs, so only their
-    metadata matters. Returns their lines and their names."""
-    lines, names = [], []
-    for name, value in (*gm.named_parameters(), *gm.named_buffers()):
-        names.append(name)
-        lines.append(f"b{len(names) - 1} {describe(value, value, encode)}")
-    return lines, frozenset(names)
+def lifted_tensors(gm: GraphModule) -> dict[str, torch.Tensor]:
+    """Parameters and buffers of `gm` itself, by name: AOTAutograd passes them as leading inputs."""
+    return {**dict(gm.named_parameters(remove_duplicate=False)), **dict(gm.named_buffers(remove_duplicate=False))}
+
+
+def lifted_lines(lifted: Mapping[str, torch.Tensor]) -> list[str]:
+    """One line per lifted tensor: only its metadata matters, as for any input."""
+    return [f"b{number} {describe(value, value, encode)}" for number, value in enumerate(lifted.values())]

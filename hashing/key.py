@@ -49,6 +49,7 @@ class Key:
     parts: tuple[Part, ...]
     slots: Mapping[str, str]
     nodes: int
+    uses_cpu: bool  # whether the machine part speaks of the CPU, so that compiled CPU code may be kept
 
     @cached_property
     def id(self) -> str:

@@ -16,25 +16,30 @@ import torch
 # Everything else stays in, known or not: Inductor builds with -march=native.
 _NOT_INSTRUCTIONS = frozenset(
     """
-    acpi aperfmperf apic arat arch_capabilities arch_perfmon art bts cat_l2 cat_l3 cdp_l3 cmp_legacy
-    constant_tsc cpb cpuid cpuid_fault cqm cqm_llc cqm_mbm_local cqm_mbm_total cqm_occup_llc cr8_legacy de
-    decodeassists dtes64 dtherm ds_cpl dts epb ept ept_ad est extapic extd_apicid flexpriority flush_l1d
-    flushbyasid hwp hwp_act_window ht hwp_epp hwp_notify hwp_pkg_req hypervisor ibpb ibpb_exit_to_user ibrs
-    ibrs_enhanced ibs ida invpcid_single irperf lbrv mba mca mce md_clear monitor msr mtrr mwaitx nonstop_tsc
-    nopl npt nrip_save nx osvw overflow_recov pae pat pausefilter pbe pcid pdcm perfctr_core perfctr_llc
-    perfctr_nb perfmon_v2 pfthreshold pge pln pni_ pse pse36 pti pts rapl rdt_a rep_good retpoline rrsba_ctrl
-    rsb_ctxsw skinit smep smap smca ss ssbd stibp stibp_always_on succor svm svm_lock tm tm2 topoext
-    tpr_shadow tsc tsc_adjust tsc_deadline_timer tsc_known_freq tsc_scale tsxldtrk v_vmsave_vmload vgif
-    vmcb_clean vme vmmcall vmx vnmi vpid wdt x2apic xtopology xtpr
+    acpi amd_lbr_v2 aperfmperf apic arat arch_capabilities arch_perfmon art avic bts bus_lock_detect cat_l2 cat_l3
+    cdp_l3 cmp_legacy constant_tsc cpb cpuid cpuid_fault cqm cqm_llc cqm_mbm_local cqm_mbm_total cqm_occup_llc
+    cr8_legacy de debug_swap decodeassists ds_cpl dtes64 dtherm dts epb ept ept_ad est extapic extd_apicid
+    flexpriority flush_l1d flushbyasid ht hwp hwp_act_window hwp_epp hwp_notify hwp_pkg_req hypervisor ibpb
+    ibpb_brtype ibpb_exit_to_user ibrs ibrs_enhanced ibs ibt ida invpcid_single irperf la57 lam lbrv mba mca mce
+    md_clear monitor msr mtrr mwaitx nonstop_tsc nopl npt nrip_save nx ospke osvw overflow_recov pae pat
+    pausefilter pbe pcid pdcm perfctr_core perfctr_llc perfctr_nb perfmon_v2 pfthreshold pge pku pln pni_ pse
+    pse36 pti pts rapl rdt_a rep_good retpoline rrsba_ctrl rsb_ctxsw sev sev_es sev_snp skinit smap smca sme smep
+    split_lock_detect ss ssbd stibp stibp_always_on succor svm svm_lock tm tm2 topoext tpr_shadow tsc tsc_adjust
+    tsc_deadline_timer tsc_known_freq tsc_reliable tsc_scale tsxldtrk umip user_shstk v_spec_ctrl v_vmsave_vmload
+    vgif vmcb_clean vme vmmcall vmx vnmi vpid wdt x2apic x2avic xtopology xtpr
     """.split()
 )
 
 
 def machine(devices: Iterable[torch.device]) -> dict[str, Any]:
     """Name -> plain value for the devices that a graph uses."""
-    types = sorted({device.type for device in devices})
-    facts: dict[str, Any] = {"devices": types}
-    if "cpu" in types or not types:
+    devices = set(devices)
+    types = {device.type for device in devices}
+    # Generated code names device indices; a factory without one means the current device.
+    facts: dict[str, Any] = {"devices": sorted(map(str, devices))}
+    if types - {"cpu"} and torch.accelerator.is_available():
+        facts["current_device"] = torch.accelerator.current_device_index()
+    if "cpu" in types:
         facts["cpu"] = cpu()
     if "cuda" in types:
         indices = {torch.cuda.current_device() if d.index is None else d.index for d in devices if d.type == "cuda"}
@@ -74,7 +79,6 @@ def gpu(index: int) -> dict[str, Any]:
         "name": properties.name,
         "capability": [properties.major, properties.minor],
         "multiprocessors": properties.multi_processor_count,
-        "memory": properties.total_memory,
     }
 
 

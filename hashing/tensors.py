@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .encode import Cause, Uncacheable, encode, importable_name
+from .source import is_fixed, source_digest
 
 MAX_CONSTANT_BYTES = 64 << 20
 
@@ -91,8 +92,14 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     if symbolic is None or symbolic[0].keys() != parts.keys():
         raise Uncacheable(f"tensor subclass {type(real).__qualname__} flattens differently when traced")
     inner = ", ".join(f"{name}: {describe(symbolic[0][name], part, number)}" for name, part in parts.items())
-    outer = f"size {_numbers(tensor.size(), number)} requires_grad {real.requires_grad} {real.dtype}"
-    return f"<subclass {importable_name(type(real))} {outer} context {encode(context)} {{{inner}}}>"
+    outer = (
+        f"size {_numbers(tensor.size(), number)} stride {_numbers(tensor.stride(), number)} "
+        f"requires_grad {real.requires_grad} {real.dtype}"
+    )
+    # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
+    name = importable_name(type(real))
+    code = "" if is_fixed(type(real).__module__) else f" code {source_digest(type(real), name)}"
+    return f"<subclass {name}{code} {outer} context {encode(context)} {{{inner}}}>"
 
 
 def constant(tensor: torch.Tensor, where: str) -> str:

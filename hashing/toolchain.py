@@ -13,14 +13,6 @@ from typing import Any
 
 import torch
 
-# Parts of torch whose Python decides what is generated; an edit there must move keys.
-_COMPILER_FOLDERS = tuple(
-    """
-    _inductor/ _functorch/ _dynamo/ _decomp/ _prims/ _prims_common/ _refs/ _higher_order_ops/ _subclasses/ _library/
-    _export/ fx/
-    """.split()
-)
-
 # Seconds within which files of one installation are written; later means edited by hand.
 _INSTALL_SLACK = 120.0
 
@@ -72,13 +64,13 @@ def _torch_files() -> str:
 
 
 def _edited(root: Path, lines: list[str]) -> list[tuple[str, str]]:
-    """Compiler sources that are not as they were installed: (name, content digest)."""
+    """Python sources that are not as they were installed: (name, content digest)."""
     installed = _stat_time(root / "__init__.py")
     changed = []
     for line in lines:
         path, _, rest = line.partition(",")
         inner = path[len("torch/") :]
-        if not inner.startswith(_COMPILER_FOLDERS) or not inner.endswith(".py"):
+        if not inner.endswith(".py"):
             continue
         try:
             stat = (root / inner).stat()
@@ -104,10 +96,12 @@ def _stat_time(path: Path) -> float:
 
 
 def _hash_tree(root: Path) -> str:
-    """A torch built from source: hash its compiler folders as they are."""
+    """A torch built from source: hash its Python as it is; of its libraries, size and time."""
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()
-        if name.startswith(_COMPILER_FOLDERS):
-            digest.update(f"{name} ".encode() + hashlib.sha256(path.read_bytes()).digest())
+        digest.update(f"{name} ".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted((root / "lib").glob("*.so*")):
+        stat = path.stat()
+        digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode())
     return digest.hexdigest()
