@@ -141,6 +141,10 @@ class _Walk:
             self._say(inspect.getsource(function))
         except (OSError, TypeError) as error:
             raise Uncacheable(f"the source of {function.__qualname__} cannot be read ({error})") from None
+        if function.__name__ == "<lambda>":  # the line may hold several; which one it is, only its code says
+            code = function.__code__
+            plain = [constant for constant in code.co_consts if not isinstance(constant, types.CodeType)]
+            self._say(encode([code.co_code, list(code.co_names), plain]))
 
     def _named(self, code: Any, module: str) -> None:
         if not is_fixed(module):
