@@ -51,12 +51,10 @@ class _Walk:
             self._say(type(value).__name__)
             value = value.__func__
         if isinstance(value, property):
-            for part in (value.fget, value.fset):
-                self.value(part, names)
+            self.value([value.fget, value.fset], names)
         elif isinstance(value, functools.partial):
             self._say("partial")
-            for part in (value.func, list(value.args), dict(value.keywords)):
-                self.value(part, names)
+            self.value([value.func, list(value.args), sorted(value.keywords.items())], names)
         elif isinstance(value, types.ModuleType):
             self._module(value, names)
         elif isinstance(value, types.MethodType):

@@ -157,7 +157,7 @@ def results(tmp_path_factory):
     for version in ("2", "3"):
         process = subprocess.run(
             [sys.executable, "program.py", version],
-            # Apart: what warmgraph bypasses is compiled as Inductor does, and torch's own cache gets some of these wrong.
+            # Apart: what is bypassed is compiled as Inductor does, and torch's own cache gets some of it wrong.
             env={**environment, "TORCHINDUCTOR_CACHE_DIR": str(folder / f"inductor-{version}")},
             cwd=folder,
             capture_output=True,
