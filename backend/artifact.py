@@ -39,12 +39,17 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A fresh compile: the callable to run now, and what is needed to keep it."""
+    """A fresh compile: the callable to run now, and what is needed to keep it.
+
+    alias_guards: those that AOTAutograd added, on `sources` (one per input). lost_guards: those that an entry
+    cannot hold. problem: why there is no result, if it is known.
+    """
 
     run: Callable[..., Any]
     result: Any | None
     kernels: Mapping[str, Callable[[], Any]]
-    alias_guards: Sequence[Sequence[Any]]
+    alias_guards: Sequence[Any]
+    sources: Sequence[Any]
     lost_guards: Sequence[str]
     problem: str | None
 
@@ -52,15 +57,19 @@ class Compiled:
 def compile_kept(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Compiled:
     """Compile with Inductor and keep hold of what it made. Raises what Inductor raises."""
     context = compat.tracing_context()
-    sources = compat.input_sources(gm)
     env = compat.shape_env(inputs)
     before, guards_before = len(guards.alias_guards(context)), guards.guard_count(env)
     with noting() as kernels, capture_result() as results:
         run = compat.compile_fx(gm, inputs, patches)
-    added = guards.alias_guards(context)[before:]
-    positions = guards.guards_to_positions(added, sources)
-    lost = guards.lost_guards(env, guards_before, inputs)
-    return Compiled(run, results.outermost(), kernels, positions, lost, results.problem)
+    return Compiled(
+        run=run,
+        result=results.outermost(),
+        kernels=kernels,
+        alias_guards=guards.alias_guards(context)[before:],
+        sources=compat.input_sources(gm),
+        lost_guards=guards.lost_guards(env, guards_before, inputs),
+        problem=results.problem,
+    )
 
 
 # Text that torch keeps with a result for logs and tlparse; (owner, field).
@@ -84,10 +93,14 @@ def pack(compiled: Compiled, key: Key) -> Artifact:
         raise NotSerialisable(f"the code holds only under guards that no entry can say: {compiled.lost_guards}")
     if compiled.kernels and not key.uses_cpu:
         raise NotSerialisable("C++ kernels in a graph whose key does not speak of the CPU")
+    try:
+        alias_guards = guards.guards_to_positions(compiled.alias_guards, compiled.sources)
+    except (KeyError, NotImplementedError) as error:
+        raise NotSerialisable(f"a guard on overlapping inputs that no entry can say: {error}") from error
     result = copy.copy(compiled.result)
     texts = _take_texts(result)
     blobs = [
-        (Role.AOT_RESULT, "result", _pickled(Payload(result, compiled.alias_guards, _bytecode(result)))),
+        (Role.AOT_RESULT, "result", _pickled(Payload(result, alias_guards, _bytecode(result)))),
         (Role.PART_TEXTS, "parts", msgpack.packb(key.texts())),
         (Role.GRAPH_TEXT, "graphs", msgpack.packb(texts, unicode_errors="surrogatepass")),
     ]
