@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import logging
 import sys
 import types
 from collections.abc import Iterator
@@ -73,15 +74,22 @@ class _Walk:
 
     def _constant(self, value: Any) -> None:
         module = type(value).__module__
+        if isinstance(value, logging.Logger):
+            self._say(f"logger {value.name}")  # says things; decides nothing
+            return
+        if module == "functools" and hasattr(value, "__wrapped__"):  # lru_cache
+            self.value(value.__wrapped__, frozenset())
+            return
         if is_fixed(module) and callable(value) and hasattr(value, "__name__"):
             self._named(value, getattr(value, "__module__", None) or module)  # torch.ops.aten.add and its like
             return
         self._say(encode(value))
 
     def _module(self, module: types.ModuleType, names: frozenset[str]) -> None:
-        self._say(f"module {module.__name__}")
-        if is_fixed(module.__name__) or id(module) in self._seen:
+        if is_fixed(module.__name__):
+            self._say(f"module {module.__name__}")
             return
+        self._say("module")  # what is used of it counts, not where it lies
         for name in sorted(names):
             if name in vars(module):
                 self._say(f"attribute {name}")
