@@ -44,6 +44,7 @@ class _Walk:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._seen: dict[int, int] = {}
+        self._modules: set[tuple[int, frozenset[str]]] = set()
         self._kept: list[Any] = []  # keeps temporaries alive, so that an id stays theirs
 
     def value(self, value: Any, names: frozenset[str]) -> None:
@@ -90,6 +91,9 @@ class _Walk:
             self._say(f"module {module.__name__}")
             return
         self._say("module")  # what is used of it counts, not where it lies
+        if (id(module), names) in self._modules:  # modules may hold each other
+            return
+        self._modules.add((id(module), names))
         for name in sorted(names):
             if name in vars(module):
                 self._say(f"attribute {name}")

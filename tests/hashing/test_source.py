@@ -87,6 +87,14 @@ def test_a_module_is_what_is_used_of_it():
     assert with_helpers(k=2, o=1) != with_helpers(k=3, o=1)
 
 
+def test_modules_that_hold_each_other_end():
+    """The walk does not go in circles."""
+    one, other = module("def scale(x):\n    return x\n"), module("x = 1\n")
+    one.other, other.one = other, one
+    text = "def f(x):\n    return one.other.one.scale(x)\n"
+    assert digest(text, one=one) == digest(text, one=one)
+
+
 def test_recursion_and_caches_and_loggers_are_no_obstacle():
     """Ordinary code stays describable."""
     text = (
