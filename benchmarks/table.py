@@ -1,8 +1,14 @@
-"""The budget table of DESIGN.md, filled in from one run of `benchmarks.warm_start`."""
+"""The budget table of DESIGN.md, filled in from one run of `benchmarks.warm_start`.
+
+python -m benchmarks.table benchmarks/results/warm_start.json      # as Markdown
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Case = dict[str, Any]
@@ -58,3 +64,12 @@ def print_rows(rows: list[list[str]]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def markdown(rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+
+
+if __name__ == "__main__":
+    print(markdown(budget_rows(json.loads(Path(sys.argv[1]).read_text())["cases"])))
