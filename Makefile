@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/pip --disable-pip-version-check
+# setuptools warns at length of the one thing that the layout does on purpose (folders at the root).
+PIP    := PYTHONWARNINGS=ignore $(BIN)/pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types tests redis wheel bench clean
