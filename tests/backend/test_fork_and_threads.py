@@ -34,17 +34,21 @@ def test_a_forked_child_goes_on_with_the_cache(run_python):
 THREADS = """
 import json, threading, torch, warmgraph
 
-def make(k):
-    def f(x):
-        return x * k + (x - k).sin()
-    return f
-
-functions = [make(float(k)) for k in range(4)]
+# Functions of their own: one function over several captured numbers would be made dynamic in them, in the
+# order in which the threads come.
+functions = [
+    lambda x: x * 1.5 + x.sin(),
+    lambda x: x * 2.5 + x.cos(),
+    lambda x: x * 3.5 + x.tanh(),
+    lambda x: x * 4.5 + x.exp(),
+]
+# Here and not in the threads: torch registers a backend found by name without a lock.
+compiled = [torch.compile(function, backend="warmgraph", dynamic=False) for function in functions]
 found = []
 
 def work(k):
     x = torch.arange(8.0)
-    out = torch.compile(functions[k % 4], backend="warmgraph", dynamic=False)(x)
+    out = compiled[k % 4](x)
     found.append(bool(torch.allclose(out, functions[k % 4](x), atol=1e-6)))
 
 threads = [threading.Thread(target=work, args=(k,)) for k in range(16)]
