@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def run(command, environment, tmp_path):
     process = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert process.returncode == 0, process.stderr[-3000:]
-    return re.findall(r"rank (\d+): .* (\d+) hits, (\d+) misses, (\d+) bypasses", process.stdout)
+    return re.findall(r"rank (\d+): .*? (\d+) hits, (\d+) misses, (\d+) bypasses", process.stdout)
 
 
 def test_a_training_loop_alone_and_under_torchrun(environment, tmp_path):
