@@ -66,7 +66,7 @@ def _try_load(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(mod, args, aot_config, *rest, **named)
         symints = compat.AOTAutogradCache._filter_backed_symints(args)
         info = compat.AOTAutogradCacheInfo(results.begin(), time.time_ns(), forward_symints=symints)
-        if dataclasses.fields(aot_config) and aot_config.__dataclass_params__.frozen:
+        if aot_config.__dataclass_params__.frozen:
             return None, dataclasses.replace(aot_config, cache_info=info)  # since 2.13: (fn, new config)
         aot_config.cache_info = info
         return None

@@ -6,7 +6,7 @@ from importlib import metadata
 from typing import Any
 
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import Uncacheable, source_digest
+from warmgraph.hashing import Uncacheable, graph_modules, source_digest
 
 from . import torch_compat as compat
 
@@ -23,13 +23,12 @@ _TORCH_NAMESPACES = frozenset(
 def custom_code(gm: GraphModule) -> dict[str, Any]:
     """Name -> description of each operator that does not come with torch. Raises Uncacheable."""
     found: dict[str, Any] = {}
-    for module in gm.modules():
-        if isinstance(module, GraphModule):
-            for node in module.graph.nodes:
-                for overload in overloads(node.target):
-                    name = overload.name()
-                    if overload.namespace not in _TORCH_NAMESPACES and name not in found:
-                        found[name] = _describe_operator(overload)
+    for module in graph_modules(gm):
+        for node in module.graph.nodes:
+            for overload in overloads(node.target):
+                name = overload.name()
+                if overload.namespace not in _TORCH_NAMESPACES and name not in found:
+                    found[name] = _describe_operator(overload)
     return found
 
 
@@ -58,8 +57,9 @@ _CALLED = frozenset("CPU CUDA HIP XPU MPS MTIA HPU PrivateUse1 CompositeExplicit
 def _library(overload: Any, functions: dict[str, Any]) -> Any:
     """What stands for kernels of an operator that `torch.library.Library` or C++ registered."""
     name = overload.name().split(".")[0]
-    python = {key for key in compat.library_kernels(name) if key not in _CALLED}
-    if python - ({"Meta"} if "fake" in functions else set()):
+    described = {"Meta"} if "fake" in functions else set()
+    python = compat.library_kernels(name) - _CALLED - described
+    if python:
         raise Uncacheable(
             f"operator {name} has Python kernels ({', '.join(sorted(python))}) that torch does not hand out; "
             "define it with torch.library.custom_op"
@@ -67,7 +67,7 @@ def _library(overload: Any, functions: dict[str, Any]) -> Any:
     try:
         return f"{overload.namespace} {metadata.version(overload.namespace)}"
     except metadata.PackageNotFoundError:
-        traced = compat.traced_kernels(overload) - ({"Meta"} if "fake" in functions else set())
+        traced = compat.traced_kernels(overload) - described
     if traced:
         raise Uncacheable(
             f"operator {name} comes from a C++ library that no installed package is named after, and has kernels "

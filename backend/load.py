@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 from warmgraph.cache import Hit
-from warmgraph.hashing import Key
+from warmgraph.hashing import Key, lifted_tensors
 
 from . import guards
 from . import torch_compat as compat
@@ -94,7 +94,7 @@ def _replay_alias_guards(stored: Sequence[Any], gm: GraphModule) -> None:
 
 
 def _entry_point(compiled: Callable[..., Any], gm: GraphModule) -> Callable[..., Any]:
-    lifted = compat.lifted(gm)  # what AOTAutograd passes before the graph's inputs
+    lifted = list(lifted_tensors(gm).values())  # what AOTAutograd passes before the graph's inputs
 
     if lifted:
 

@@ -263,12 +263,6 @@ def backward_without_cudagraphs(gm: GraphModule) -> bool:
     return annotation is not None and annotation.bwd is False
 
 
-def lifted(gm: GraphModule) -> list[Any]:
-    """A graph's own parameters and buffers, which AOTAutograd passes before its inputs (`prepare_aot_config`)."""
-    named = (*gm.named_parameters(remove_duplicate=False), *gm.named_buffers(remove_duplicate=False))
-    return [value for _, value in named]
-
-
 def cudagraph_policy() -> Any:
     return getattr(inductor_config, "cudagraph_policy", None)
 

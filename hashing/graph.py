@@ -85,7 +85,7 @@ def devices_of(gm: GraphModule) -> set[torch.device]:
 
 @dataclass(slots=True)
 class GraphText:
-    """Renders one graph and the graphs nested in it. `lines` grows; `hashes` collects user hashes."""
+    """Renders one graph and the graphs nested in it. `lines` grows; `nodes` counts."""
 
     table: SymbolTable
     resolve: Resolve

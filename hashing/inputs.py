@@ -9,7 +9,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .encode import Uncacheable, encode
-from .graph import expression_of, is_symbolic, meta_value
+from .graph import expression_of, graph_modules, is_symbolic, meta_value
 from .symbols import SymbolTable
 from .tensors import describe, inner_tensors, plain_kind, shared_storages, sizes_of
 
@@ -49,13 +49,12 @@ _METADATA_MUTATORS = frozenset(
 
 def changes_metadata(gm: GraphModule) -> bool:
     """Whether a node may change an input's sizes, strides or storage in place."""
-    for module in gm.modules():
-        if isinstance(module, GraphModule):
-            for node in module.graph.nodes:
-                name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-                if node.op.startswith("call") and name.split(".")[0] in _METADATA_MUTATORS:
-                    return True
-    return False
+    calls = (node for module in graph_modules(gm) for node in module.graph.nodes if node.op.startswith("call"))
+    return any(_name_of(node).split(".")[0] in _METADATA_MUTATORS for node in calls)
+
+
+def _name_of(node: Node) -> str:
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
 
 
 def _fits(fake: Any, real: torch.Tensor) -> bool:
@@ -98,7 +97,8 @@ def input_lines(
         return table.text(expression_of(value)) if is_symbolic(value) else encode(value)
 
     with_storage = touches_storage(gm)
-    groups = shared_storages([*inputs, *lifted.values()])
+    everything = [*inputs, *lifted.values()]
+    groups = shared_storages(everything)
     shared = {position for group in groups for position in group}
     lines = []
     for position, (node, real, fake) in enumerate(
@@ -111,9 +111,10 @@ def input_lines(
             lines.append(f"p{position} {text}{view}")
         except Uncacheable as bad:
             raise Uncacheable(f"input {position} ({node.name}): {bad}", bad.cause) from None
-    everything = [*inputs, *lifted.values()]
-    dynamic = any(is_symbolic(size) for fake in fakes if isinstance(fake, torch.Tensor) for size in sizes_of(fake))
+    symbolic = [bool(_symbolic_parts(fake)) for fake in (*fakes, *lifted.values())]
     for group in groups:
+        # By group: another input's dynamic size says nothing of this storage.
+        dynamic = any(symbolic[position] for position in group)
         lines.append(f"one storage: {group} {_storage([everything[p] for p in group], overlapping, dynamic)}")
     return lines
 
@@ -144,11 +145,8 @@ def _input(node: Node, real: Any, fake: Any, number: Callable[[Any], str], with_
 
 def touches_storage(gm: GraphModule) -> bool:
     """Whether the graph resizes or replaces storages, so that a storage's size is part of its meaning."""
-    for node in gm.graph.nodes:
-        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-        if "storage" in name or name in ("set_", "resize_"):
-            return True
-    return False
+    names = map(_name_of, gm.graph.nodes)
+    return any("storage" in name or name in ("set_", "resize_") for name in names)
 
 
 def lifted_tensors(gm: GraphModule) -> dict[str, torch.Tensor]:

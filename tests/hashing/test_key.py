@@ -111,6 +111,21 @@ def test_which_inputs_share_a_storage_is_part_of_the_key():
     assert "inputs" in changed(apart, together)
 
 
+def test_a_shared_storages_size_counts_though_another_input_is_dynamic():
+    """AOTAutograd bakes the common base of overlapping static inputs in, whatever else is dynamic."""
+
+    def mutate(x, y, z):
+        return x.add_(1) * y + z.sum()
+
+    def keyed(size):
+        base, z = torch.arange(float(size)), torch.ones(5)
+        torch._dynamo.mark_dynamic(z, 0)
+        return key(mutate, base[0:8], base[4:12], z)
+
+    assert changed(keyed(64), keyed(64)) == set()
+    assert changed(keyed(64), keyed(128)) == {"inputs"}
+
+
 def test_modes_of_torch_are_part_of_the_key():
     """Grad mode, autocast, default dtype, threads: the same graph means other code."""
     base = key(sub, X, Y)
