@@ -6,12 +6,13 @@ import hashlib
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import GraphModule
-from warmgraph.cache import Cache, Entry, Hit, Journal, Miss, Reason, Settings
+from warmgraph.cache import Cache, Entry, Flight, Hit, Journal, Miss, Reason, Settings
 from warmgraph.hashing import Key, Uncacheable, key_of
 
 from . import torch_compat as compat
@@ -32,6 +33,13 @@ class Bypass:
 
     reason: Reason
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A hit that was loaded and reported."""
+
+    run: Callable[..., Any]
 
 
 @dataclass(slots=True)
@@ -91,19 +99,61 @@ class Engine:
     def _through_cache(
         self, key: Key, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], report: Report
     ) -> Callable[..., Any]:
-        strict = self.settings.strict
-        found = attempt("lookup", strict, self._lookup, key, inputs, report)
+        found = self._find(key, gm, inputs, report)
+        if isinstance(found, Found):
+            return found.run
         if isinstance(found, Failure):
             report.failed(Reason.INTERNAL, found)
             return compat.compile_fx(gm, inputs, patches)
+        # Asked only now: torch's own list of what is unsafe walks the graph again, and a hit was safe once.
+        unsafe = attempt("check", self.settings.strict, compat.unsafe_reason, gm, inputs)
+        if isinstance(unsafe, Failure) or unsafe.value is not None:
+            with report.phase("compile"):
+                run = compat.compile_fx(gm, inputs, patches)
+            report.bypass(Reason.UNSAFE_OP, unsafe.why if isinstance(unsafe, Failure) else unsafe.value or "")
+            return run
+        return self._in_turn(found, key, gm, inputs, patches, report)
+
+    def _in_turn(
+        self,
+        miss: Miss,
+        key: Key,
+        gm: GraphModule,
+        inputs: Sequence[Any],
+        patches: Mapping[str, Any],
+        report: Report,
+    ) -> Callable[..., Any]:
+        """Wait while another thread, process or host compiles this key; then take its result, or compile."""
+        with ExitStack() as stack:
+            with report.phase("wait"):
+                entered = attempt("wait", self.settings.strict, stack.enter_context, self.cache.flight(key.id))
+            flight = None if isinstance(entered, Failure) else entered.value
+            if miss.reason is not Reason.LOAD_FAILED:  # another may have been faster since we looked
+                found = self._find(key, gm, inputs, report, flight)
+                if isinstance(found, Found):
+                    return found.run
+                if isinstance(found, Miss) and found.reason is Reason.LOAD_FAILED:
+                    miss = found
+            return self._compile(miss, key, gm, inputs, patches, report, flight)
+
+    def _find(
+        self, key: Key, gm: GraphModule, inputs: Sequence[Any], report: Report, flight: Flight | None = None
+    ) -> Found | Miss | Failure:
+        """Look up, load, report the hit."""
+        strict = self.settings.strict
+        found = attempt("lookup", strict, self._lookup, key, inputs, report)
+        if isinstance(found, Failure):
+            return found
         outcome = found.value
-        if isinstance(outcome, Hit):
-            loaded = attempt("load", strict, self._load, outcome, key, gm, inputs, report)
-            if not isinstance(loaded, Failure):
-                report.hit(outcome)
-                return loaded.value
-            outcome = self._load_failed(outcome, loaded)
-        return self._compile(outcome, key, gm, inputs, patches, report)
+        if isinstance(outcome, Miss):
+            return outcome
+        if flight is not None:
+            flight.settle(ok=True)  # before loading: those behind us need not load one after another
+        loaded = attempt("load", strict, self._load, outcome, key, gm, inputs, report)
+        if isinstance(loaded, Failure):
+            return self._load_failed(outcome, loaded)
+        report.hit(outcome)
+        return Found(loaded.value)
 
     def _load_failed(self, hit: Hit, failure: Failure) -> Miss:
         """Set a bad entry aside, so that it fails once; not one that only failed here and now."""
@@ -137,14 +187,8 @@ class Engine:
         inputs: Sequence[Any],
         patches: Mapping[str, Any],
         report: Report,
+        flight: Flight | None,
     ) -> Callable[..., Any]:
-        # Asked only now: torch's own list of what is unsafe walks the graph again, and a hit was safe once.
-        unsafe = attempt("check", self.settings.strict, compat.unsafe_reason, gm, inputs)
-        if isinstance(unsafe, Failure) or unsafe.value is not None:
-            with report.phase("compile"):
-                run = compat.compile_fx(gm, inputs, patches)
-            report.bypass(Reason.UNSAFE_OP, unsafe.why if isinstance(unsafe, Failure) else unsafe.value or "")
-            return run
         with report.phase("compile"):
             compiled = attempt("compile", self.settings.strict, compile_kept, gm, inputs, patches)
             if isinstance(compiled, Failure):
@@ -154,7 +198,7 @@ class Engine:
         if isinstance(compiled, Failure):
             report.failed(Reason.INTERNAL, compiled)
             return run
-        published = attempt("publish", self.settings.strict, self._publish, compiled.value, key, report)
+        published = attempt("publish", self.settings.strict, self._publish, compiled.value, key, report, flight)
         if isinstance(published, Failure):
             report.failed(Reason.INTERNAL, published)
         elif isinstance(published.value, Bypass):
@@ -165,7 +209,7 @@ class Engine:
             report.miss(miss, published.value)
         return compiled.value.run
 
-    def _publish(self, compiled: Compiled, key: Key, report: Report) -> int | Bypass:
+    def _publish(self, compiled: Compiled, key: Key, report: Report, flight: Flight | None) -> int | Bypass:
         """Hand a compile to the cache, which writes it in the background. Returns its bytes."""
         with report.phase("publish"):
             try:
@@ -191,5 +235,5 @@ class Engine:
                     "created": time.time(),
                 },
             )
-            self.cache.publish(entry, artifact.blobs)
+            self.cache.publish(entry, artifact.blobs, flight)
             return sum(len(content) for _, _, content in artifact.blobs)

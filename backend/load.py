@@ -6,7 +6,6 @@ C++ kernels come as `.so` files, and neither Inductor's lowerings nor its code g
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from . import guards
 from . import torch_compat as compat
 from .generated import Payload, run_module
 from .kernels import serving
+from .unpickle import unpickle
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ def load(hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any]) -> Callable
     Raises whatever torch raises while loading; the caller treats all of it alike.
     """
     rename = _renamer(hit.entry.symbols, key.slots)
-    payload: Payload = pickle.loads(hit.blobs["result"])  # noqa: S301 - sealed and verified by the cache
+    payload = unpickle(hit.blobs["result"], [*lifted_tensors(gm).values(), *inputs])
     result = payload.result
     forward, backward = result.compiled_fw, result.compiled_bw
     result.compiled_fw = _Graph(forward.result, payload, rename)

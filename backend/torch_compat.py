@@ -27,6 +27,7 @@ from torch._dynamo.exc import (
     exceptions_allowed_to_be_fallback,
 )
 from torch._dynamo.utils import counters
+from torch._functorch._aot_autograd.aot_autograd_result import BundledAOTAutogradResult
 from torch._functorch._aot_autograd.autograd_cache import (
     AOTAutogradCache,
     AOTAutogradCacheInfo,
@@ -46,6 +47,9 @@ from torch._library.triton import get_triton_kernels_for_op
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import GraphModule, Node
 from torch.fx.experimental import symbolic_shapes
+from torch.fx.graph_module import reduce_graph_module
+from torch.serialization import _get_layout as layout_named
+from torch.utils._ordered_set import OrderedSet
 
 __all__ = [
     "config_modules",
@@ -53,6 +57,7 @@ __all__ = [
     "AOTAutogradCache",
     "AOTAutogradCacheInfo",
     "BoxedBool",
+    "BundledAOTAutogradResult",
     "DuplicateInputs",
     "StorageOverlap",
     "TracingContext",
@@ -61,8 +66,11 @@ __all__ = [
     "CppPythonBindingsCodeCache",
     "OpOverload",
     "OpOverloadPacket",
+    "OrderedSet",
     "functorch_config",
     "inductor_config",
+    "layout_named",
+    "reduce_graph_module",
     "simple_registry",
 ]
 
@@ -224,6 +232,13 @@ def compile_fx(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any
 
 def no_dispatch_modes() -> contextlib.AbstractContextManager[Any]:
     return torch.utils._python_dispatch._disable_current_modes()  # type: ignore[no-any-return]
+
+
+def rebuild_tensor(storage: Any, *args: Any) -> torch.Tensor:
+    """A pickled tensor. Newer dtypes come with an untyped storage, and the dtype as an argument."""
+    typed = isinstance(storage, torch.TypedStorage)
+    rebuild = torch._utils._rebuild_tensor_v2 if typed else torch._utils._rebuild_tensor_v3
+    return rebuild(storage, *args)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager

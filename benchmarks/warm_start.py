@@ -22,6 +22,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from warmgraph.cache import new_key
+
 from .redis_server import redis_server
 from .table import budget_rows, print_rows
 
@@ -34,10 +36,11 @@ CASES = [("gpt2", "inference"), ("gpt2", "training"), *[(name, "inference") for 
 WAYS = {
     "eager": "no torch.compile",
     "cold": "Inductor, all caches off",
-    "cold_warmgraph": "warmgraph, empty store",
+    "cold_warmgraph": "warmgraph, empty folder and empty Redis",
     "torch_local": "Inductor, its own cache on the same host",
+    "warm_local": "warmgraph, on the same host",
     "torch_redis": "Inductor, its own Redis cache on a fresh host",
-    "warm": "warmgraph, on a fresh host (empty Inductor cache, no C++ compiler)",
+    "warm_redis": "warmgraph, from Redis on a fresh host (nothing on disk, no C++ compiler)",
 }
 
 
@@ -48,11 +51,12 @@ class Bench:
         self.model, self.what, self.folder = model, what, folder
         self.redis_port = redis_port
         self.results: dict[str, list[dict[str, Any]]] = {}
-        self.ways = [way for way in WAYS if way != "torch_redis" or redis_port is not None]
+        self.key = new_key()
+        self.ways = [way for way in WAYS if "redis" not in way or redis_port is not None]
 
     def prepare(self) -> None:
-        """Fill what the warm ways read: warmgraph's store, torch's local cache, torch's Redis cache."""
-        self.run("warm", compiler=True, keep=False)
+        """Fill what the warm ways read: warmgraph's folder and Redis, torch's local cache, torch's Redis cache."""
+        self.run("warm_local", compiler=True, keep=False)
         self.run("torch_local", keep=False)
         if self.redis_port is not None:
             self.run("torch_redis", keep=False)
@@ -64,10 +68,10 @@ class Bench:
     def run(self, way: str, *, compiler: bool = False, keep: bool = True) -> None:
         fresh = Path(tempfile.mkdtemp(dir=self.folder))
         environment = self._environment(way, fresh)
-        if way == "warm" and not compiler:
+        if way.startswith("warm") and not compiler:
             (fresh / "bin").mkdir()
             environment["PATH"] = str(fresh / "bin")
-        backend = {"eager": "eager", "warm": "warmgraph", "cold_warmgraph": "warmgraph"}.get(way, "inductor")
+        backend = "eager" if way == "eager" else "warmgraph" if "warm" in way else "inductor"
         command = [sys.executable, str(WORKER), "--model", self.model, "--what", self.what, "--backend", backend]
         output = subprocess.run([*command, "--calls", "40"], env=environment, capture_output=True, text=True)
         if output.returncode != 0:
@@ -80,7 +84,12 @@ class Bench:
     def _environment(self, way: str, fresh: Path) -> dict[str, str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("WARMGRAPH_", "TORCHINDUCTOR_"))}
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(fresh / "inductor")
-        environment["WARMGRAPH_DIR"] = str(self.folder / "store" if way == "warm" else fresh / "store")
+        environment["WARMGRAPH_DIR"] = str(self.folder / "store" if way == "warm_local" else fresh / "store")
+        if self.redis_port is not None:
+            environment["WARMGRAPH_URL"] = f"redis://127.0.0.1:{self.redis_port}/1"
+            environment["WARMGRAPH_SIGNING_KEY"] = self.key
+        # Each case and each cold run has a namespace that nobody else writes to.
+        environment["WARMGRAPH_NAMESPACE"] = fresh.name if way == "cold_warmgraph" else self.folder.name
         if way == "cold":
             environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
         elif way == "torch_local":

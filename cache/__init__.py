@@ -8,15 +8,13 @@ Everything another room needs is named here; the modules behind it are private.
 """
 
 from .blobs import decode_blob, encode_blob, verify_blob
+from .bundle import Truncated, export_bundle, import_bundle
 from .codec import canonical_entry, decode_entry
 from .config import (
-    ConfigError,
-    Mode,
     Settings,
     configure,
     describe,
     journal_dir,
-    parse_size,
     reset_settings,
     settings,
     store_root,
@@ -25,15 +23,21 @@ from .counts import Counts, Tally, summarise
 from .disk import DiskStore
 from .events import Event, EventDict, Outcome
 from .eviction import PruneReport, Usage
+from .flight import Flight, Flights
 from .forks import fork_safe_lock, reset_in_child
 from .journal import Journal, Reading, read
+from .keyring import Keyring, SigningKey, new_key, parse_keys
 from .layout import EntryFile
 from .memory import MemoryStore
 from .null import NullStore
+from .opening import open_cache, open_remote
+from .parsing import ConfigError, Mode, Trust, keys_in_file, parse_seconds, parse_size
 from .process import as_plain, flush, record, stats
 from .reading import Accept
+from .remote import RedisStore, RemoteUrl, advice, parse_url
 from .seal import Signer, Verifier, seal, unseal
-from .tiers import Cache, OnPublished, open_cache
+from .tiers import Cache, OnPublished, Policy
+from .transfer import Selection, Transferred, Watch, copy_entries, read_local, select_local, select_remote
 from .typing import (
     BlobRef,
     CorruptEntry,
@@ -45,6 +49,7 @@ from .typing import (
     Scalar,
     Store,
     StoreUnavailable,
+    Untrusted,
 )
 from .verify import Finding, Flaw, VerifyReport
 
@@ -62,44 +67,70 @@ __all__ = [
     "EventDict",
     "Finding",
     "Flaw",
+    "Flight",
+    "Flights",
     "Hit",
     "Journal",
+    "Keyring",
     "MemoryStore",
     "Miss",
     "Mode",
     "NullStore",
     "OnPublished",
     "Outcome",
+    "Policy",
     "PruneReport",
     "Reading",
     "Reason",
+    "RedisStore",
+    "RemoteUrl",
     "Role",
     "Scalar",
+    "Selection",
     "Settings",
     "Signer",
+    "SigningKey",
     "Store",
     "StoreUnavailable",
     "Tally",
+    "Transferred",
+    "Truncated",
+    "Trust",
+    "Untrusted",
     "Usage",
     "Verifier",
     "VerifyReport",
+    "Watch",
+    "advice",
     "as_plain",
     "canonical_entry",
     "configure",
+    "copy_entries",
     "decode_blob",
     "decode_entry",
     "describe",
     "encode_blob",
+    "export_bundle",
     "flush",
     "fork_safe_lock",
+    "import_bundle",
     "journal_dir",
+    "keys_in_file",
+    "new_key",
     "open_cache",
+    "open_remote",
+    "parse_keys",
+    "parse_seconds",
     "parse_size",
+    "parse_url",
     "read",
+    "read_local",
     "record",
     "reset_in_child",
     "reset_settings",
     "seal",
+    "select_local",
+    "select_remote",
     "settings",
     "stats",
     "store_root",

@@ -1,4 +1,4 @@
-"""Settings: what may be set, from where, how values are checked. The only reader of the environment. No store."""
+"""Settings: what may be set, and from where. The only reader of the environment. Values are checked in `parsing`."""
 
 from __future__ import annotations
 
@@ -6,125 +6,39 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
-
-class ConfigError(ValueError):
-    """A setting that cannot be. One line: the setting, its value, and what is allowed."""
-
-
-class Mode(str, Enum):
-    """What the cache may do. refresh: never look up, always publish."""
-
-    READWRITE = "readwrite"
-    READONLY = "readonly"
-    REFRESH = "refresh"
-    OFF = "off"
+from . import parsing
+from .keyring import Keyring
+from .parsing import ConfigError, Mode, Trust
+from .remote import RemoteUrl
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Resolved settings. max_size is in bytes. origins: where each value came from, by name."""
+    """Resolved settings.
+
+    max_size: bytes. wait, ttl: seconds. keyring: what signs and is accepted, from signing_key_file and
+    signing_key. origins: where each value came from, by name.
+    """
 
     dir: Path
-    url: str | None
+    url: RemoteUrl | None
     namespace: str
     mode: Mode
     strict: bool
     max_size: int
     max_files: int
+    dir_mode: Mode = Mode.READWRITE
+    url_mode: Mode = Mode.READWRITE
+    signing_key_file: Path | None = None
+    signing_key: Keyring = Keyring()
+    trust: Trust = Trust.SIGNED
+    wait: float = 300.0
+    ttl: float = 30 * 86_400.0
+    keyring: Keyring = Keyring()
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-
-
-_NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([KMGT]i?B|B)?", re.ASCII | re.IGNORECASE)
-_UNITS = {"": 1, "b": 1} | {
-    f"{letter}{middle}b": base**power
-    for middle, base in (("", 1000), ("i", 1024))
-    for power, letter in enumerate("kmgt", start=1)
-}
-_BOOLEANS = {"1": True, "true": True, "yes": True, "on": True} | {
-    "0": False,
-    "false": False,
-    "no": False,
-    "off": False,
-}
-_MAX_SIZE_LIMIT = 2**62  # far above any disk, far below where 64-bit sums overflow
-_DEFAULT_MAX_SIZE = 10 * 10**9
-_DEFAULT_MAX_FILES = 200_000
-
-
-def _refuse(label: str, value: object, allowed: str) -> ConfigError:
-    shown = repr(value)  # repr keeps control characters, and so the message, on one line
-    if len(shown) > 120:
-        shown = f"{shown[:117]}..."
-    return ConfigError(f"{label}={shown}: {allowed}")
-
-
-def _parse_dir(label: str, value: object) -> Path:
-    allowed = "expected a path to a folder, or to one that can be created"
-    if not isinstance(value, (str, os.PathLike)):
-        raise _refuse(label, value, allowed)
-    text = os.fspath(value)
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise _refuse(label, value, allowed)
-    try:
-        path = Path(text).expanduser().absolute()
-        nearest = next(p for p in (path, *path.parents) if p.exists())
-        usable = nearest.is_dir()
-    except PermissionError:
-        return path  # it may well exist: whether it can be used is the store's to say
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop, `~` without a home, ...
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise _refuse(label, text, f"{allowed} ({why})") from error
-    if not usable:
-        raise _refuse(label, text, f"{allowed} ({nearest} is not a folder)")
-    return path
-
-
-def _parse_url(label: str, value: object) -> str | None:
-    """No remote store exists in this version. The value is not shown: it may hold a password."""
-    if value is None or value == "":
-        return None
-    raise ConfigError(f"{label}: a remote store arrives with the Redis tier and is not available yet; unset it")
-
-
-def _parse_namespace(label: str, value: object) -> str:
-    if isinstance(value, str) and _NAMESPACE.fullmatch(value):
-        return value
-    raise _refuse(label, value, "expected 1 to 64 of A-Z a-z 0-9 . _ - and no leading dot")
-
-
-def _parse_mode(label: str, value: object) -> Mode:
-    if isinstance(value, str):  # Mode is a str too
-        for mode in Mode:
-            if mode.value == value:
-                return mode
-    raise _refuse(label, value, f"allowed are {', '.join(mode.value for mode in Mode)}")
-
-
-def _parse_strict(label: str, value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in _BOOLEANS:
-        return _BOOLEANS[value.lower()]
-    raise _refuse(label, value, f"allowed are {', '.join(_BOOLEANS)}")
-
-
-def parse_size(label: str, value: object) -> int:
-    """Bytes, from a number or a text such as `5GB`. label: the name to use in the ConfigError."""
-    allowed = "expected more than 0, in bytes or with KB, MB, GB, TB, KiB, MiB, GiB, TiB (for example 5GB)"
-    size = 0
-    if isinstance(value, int) and not isinstance(value, bool):
-        size = value
-    elif isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
-        number, unit = match[1], _UNITS[(match[2] or "").lower()]
-        size = int(float(number) * unit) if "." in number else int(number) * unit
-    if 0 < size <= _MAX_SIZE_LIMIT:
-        return size
-    raise _refuse(label, value, allowed)
 
 
 def _default_dir() -> Path:
@@ -139,38 +53,83 @@ def _default_dir() -> Path:
     return Path(tempfile.gettempdir()) / f"warmgraph-{os.getuid()}"
 
 
-_PARSERS: dict[str, tuple[Callable[[str, object], Any], Callable[[], Any]]] = {
-    "dir": (_parse_dir, _default_dir),
-    "url": (_parse_url, lambda: None),
-    "namespace": (_parse_namespace, lambda: "default"),
-    "mode": (_parse_mode, lambda: Mode.READWRITE),
-    "strict": (_parse_strict, lambda: False),
-    "max_size": (parse_size, lambda: _DEFAULT_MAX_SIZE),
+_DEFAULT_MAX_FILES = 200_000
+
+# name -> how its value is checked, and what it is when nobody says.
+_SETTINGS: dict[str, tuple[Callable[[str, object], Any], Callable[[], Any]]] = {
+    "dir": (parsing.parse_dir, _default_dir),
+    "dir_mode": (parsing.parse_access, lambda: Mode.READWRITE),
+    "url": (parsing.parse_remote, lambda: None),
+    "url_mode": (parsing.parse_access, lambda: Mode.READWRITE),
+    "signing_key_file": (parsing.parse_key_file, lambda: None),
+    "signing_key": (parsing.parse_signing_key, Keyring),
+    "trust": (parsing.parse_trust, lambda: Trust.SIGNED),
+    "wait": (parsing.parse_seconds, lambda: 300.0),
+    "ttl": (parsing.parse_ttl, lambda: 30 * 86_400.0),
+    "namespace": (parsing.parse_namespace, lambda: "default"),
+    "mode": (parsing.parse_mode, lambda: Mode.READWRITE),
+    "strict": (parsing.parse_bool, lambda: False),
+    "max_size": (parsing.parse_size, lambda: 10 * 10**9),
 }
 
 _explicit: dict[str, object] = {}
 _current: Settings | None = None
 
 
+def _variable(name: str) -> str:
+    return f"WARMGRAPH_{name.upper()}"
+
+
 def _resolve(explicit: Mapping[str, object]) -> Settings:
     """Arguments over environment over defaults; every value checked, its origin kept."""
     values: dict[str, Any] = {"max_files": _DEFAULT_MAX_FILES}
     origins = {"max_files": "default"}
-    for name, (parse, default) in _PARSERS.items():
-        variable = f"WARMGRAPH_{name.upper()}"
+    for name, (parse, default) in _SETTINGS.items():
+        variable = _variable(name)
         if name in explicit:
             values[name], origins[name] = explicit[name], "configure()"
         elif variable in os.environ:
             values[name], origins[name] = parse(variable, os.environ[variable]), f"environment {variable}"
         else:
             values[name], origins[name] = default(), "default"
-    return Settings(**values, origins=origins)
+    values["keyring"] = _keyring(values, origins)
+    found = Settings(**values, origins=origins)
+    _check_trust(found)
+    return found
+
+
+def _keyring(values: Mapping[str, Any], origins: Mapping[str, str]) -> Keyring:
+    """The file's keys, then those given as text: the first of them all signs."""
+    path = values["signing_key_file"]
+    if path is None:
+        return values["signing_key"]  # type: ignore[no-any-return]
+    label = "signing_key_file" if origins["signing_key_file"] == "configure()" else _variable("signing_key_file")
+    return parsing.keys_in_file(label, path).with_keys(values["signing_key"])
+
+
+def _check_trust(found: Settings) -> None:
+    """A stored result is code that every reader runs: a remote store needs a signature, or a word that it does not."""
+    if found.url is None or found.keyring.keys or found.trust is Trust.NETWORK or found.mode is Mode.OFF:
+        return
+    raise ConfigError(
+        f"{'url' if found.origins['url'] == 'configure()' else 'WARMGRAPH_URL'}={found.url.masked}: "
+        "whoever can write there could run code here, and there is no key to tell whose results they are. "
+        "Make one with `warmgraph keygen --to FILE` and set WARMGRAPH_SIGNING_KEY_FILE=FILE on every host; "
+        "or trust everyone on that network with WARMGRAPH_TRUST=network"
+    )
 
 
 def configure(
     *,
     dir: str | os.PathLike[str] | None = None,
+    dir_mode: Mode | str | None = None,
     url: str | None = None,
+    url_mode: Mode | str | None = None,
+    signing_key_file: str | os.PathLike[str] | None = None,
+    signing_key: str | None = None,
+    trust: Trust | str | None = None,
+    wait: float | str | None = None,
+    ttl: float | str | None = None,
     namespace: str | None = None,
     mode: Mode | str | None = None,
     strict: bool | None = None,
@@ -178,12 +137,14 @@ def configure(
 ) -> Settings:
     """Set some settings for this process; None leaves one as it is. Returns all of them, resolved.
 
+    url: `redis://...`, `rediss://`, `unix://`, `redis+cluster://`, `redis+sentinel://`; empty: none.
+    dir_mode, url_mode: `readwrite` or `readonly`, for that tier alone. wait: the most seconds to wait for
+    another process that compiles the same graph. ttl: how long a result that nobody uses stays in Redis.
     Raises ConfigError, and then changes nothing.
     """
     global _current
-    given: dict[str, object] = {"dir": dir, "url": url, "namespace": namespace, "mode": mode, "strict": strict}
-    given["max_size"] = max_size
-    parsed = {name: _PARSERS[name][0](name, value) for name, value in given.items() if value is not None}
+    given = {name: value for name, value in locals().items() if name in _SETTINGS and value is not None}
+    parsed = {name: _SETTINGS[name][0](name, value) for name, value in given.items()}
     explicit = _explicit | parsed
     resolved = _resolve(explicit)
     _explicit.update(explicit)
@@ -207,14 +168,20 @@ def reset_settings() -> None:
 
 
 def describe(current: Settings | None = None) -> list[tuple[str, str, str]]:
-    """(name, value, origin) of each setting, for people."""
+    """(name, value, origin) of each setting, for people. No secret is in it."""
     shown = settings() if current is None else current
-    rows: list[tuple[str, str, str]] = []
-    for name in (*_PARSERS, "max_files"):
-        value = getattr(shown, name)
-        text = "none" if value is None else value.value if isinstance(value, Mode) else str(value)
-        rows.append((name, text, shown.origins.get(name, "given")))
-    return rows
+    names = (*_SETTINGS, "max_files")
+    return [(name, _shown(getattr(shown, name)), shown.origins.get(name, "given")) for name in names]
+
+
+def _shown(value: object) -> str:
+    if value is None or value == Keyring():
+        return "none"
+    if isinstance(value, RemoteUrl):
+        return value.masked
+    if isinstance(value, Keyring):
+        return ", ".join(f"key {name}" for name in value.ids())
+    return value.value if isinstance(value, (Mode, Trust)) else str(value)
 
 
 def store_root(current: Settings) -> Path:

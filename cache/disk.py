@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from . import eviction, verify
@@ -71,6 +71,10 @@ class DiskStore:
     def blob(self, ref: BlobRef) -> bytes | None:
         return read_bounded(self._blob_path(ref), ref.size)
 
+    def blobs(self, refs: Sequence[BlobRef]) -> dict[str, bytes]:
+        found = ((ref.digest, self.blob(ref)) for ref in refs)
+        return {digest: data for digest, data in found if data is not None}
+
     def has_blob(self, ref: BlobRef) -> bool:
         path = self._blob_path(ref)
         try:
@@ -92,7 +96,7 @@ class DiskStore:
         self._tag()
         write_atomically(self.layout.entry(key, variant), sealed)
 
-    def touch(self, key: str, variant: str) -> None:
+    def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         path = self.layout.entry(key, variant)
         used = modified(path)
         if used is None or self.readonly or abs(time.time() - used) < _TOUCH_EVERY:
@@ -115,10 +119,9 @@ class DiskStore:
         text = why.encode("utf-8", "backslashreplace")[:_WHY_BYTES]
         write_atomically(target.with_name(target.name + ".why"), text)
 
-    def drop_blob(self, digest: str) -> None:
+    def drop_blob(self, ref: BlobRef) -> None:
         self._check_writable()
-        for kernel in (False, True):
-            remove(self.layout.blob(digest, kernel=kernel))
+        remove(self._blob_path(ref))
 
     def path_of(self, ref: BlobRef) -> Path | None:
         path = self._blob_path(ref)

@@ -17,6 +17,7 @@ from pathlib import Path
 from .codec import MAX_ENTRY_BYTES, decode_entry
 from .files import listing, modified, read_bounded, remove, stat_of
 from .layout import JOURNAL_NAME, KERNEL_SUFFIX, BlobFile, EntryFile, Layout
+from .locks import remove_if_free
 from .seal import HEADER_BYTES, unverified_body
 from .typing import CorruptEntry, Entry, Role
 
@@ -24,6 +25,7 @@ GRACE = 600.0
 TEMPORARY_AGE = 3600.0
 QUARANTINE_AGE = 7 * 86400.0
 JOURNAL_AGE = 30 * 86400.0
+LOCK_AGE = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """entries, blobs: removed. bytes_freed: by removing them. leftovers: temporary, quarantined and journal
-    files removed. bytes, files: what stays and counts. bytes_waiting: unreferenced, still within the grace.
+    """entries, blobs: removed. bytes_freed: by removing them. leftovers: temporary, quarantined, journal
+    and lock files removed. bytes, files: what stays and counts. bytes_waiting: unreferenced, still within the grace.
     """
 
     entries: int
@@ -82,14 +84,15 @@ def usage(layout: Layout) -> Usage:
 
 
 def sweep(layout: Layout, now: float) -> int:
-    """Remove old temporary, quarantined and journal files; how many. A foreign file is left alone."""
+    """Remove old temporary, quarantined, journal and lock files; how many. A foreign file is left alone."""
     old = [path for path, written, temporary in layout.strays() if temporary and now - written > TEMPORARY_AGE]
     old += [path for path, since in layout.quarantined_files() if now - since > QUARANTINE_AGE]
     for item in listing(layout.journal):
         info = stat_of(item) if JOURNAL_NAME.fullmatch(item.name) else None
         if info is not None and now - info.st_mtime > JOURNAL_AGE:
             old.append(Path(item.path))
-    return sum(remove(path) for path in old)
+    locks = [path for path, taken in layout.lock_files() if now - taken > LOCK_AGE]
+    return sum(remove(path) for path in old) + sum(remove_if_free(path) for path in locks)
 
 
 def prune(layout: Layout, max_bytes: int, max_files: int, now: float) -> PruneReport:

@@ -4,6 +4,7 @@
     entries/ab/<key>/<variant>     a sealed entry
     quarantine/                    `<key>.<variant>.<unix ns>` and beside it `.why`
     journal/                       `<YYYY-MM-DD>.<host>.jsonl`
+    locks/ab/<key>                 who compiles the key now (`locks`)
     CACHEDIR.TAG                   tells backup programs to pass by
 
 Every name is matched whole against a strict pattern before it becomes a path, so none can leave the root.
@@ -84,6 +85,10 @@ class Layout:
     def journal(self) -> Path:
         return self.root / "journal"
 
+    def lock(self, key: str) -> Path:
+        check_name(KEY, key, "key")
+        return self.root / "locks" / key[3:5] / key
+
     @property
     def tag(self) -> Path:
         return self.root / "CACHEDIR.TAG"
@@ -118,8 +123,15 @@ class Layout:
             if match := _QUARANTINE_NAME.fullmatch(item.name):
                 yield Path(item.path), int(match[1]) / 1e9
 
+    def lock_files(self) -> Iterator[tuple[Path, float]]:
+        """Every lock file with the unix seconds at which it was last taken or given back."""
+        for shard in _shards(self.root / "locks"):
+            for item in listing(shard):
+                if KEY.fullmatch(item.name) and (info := stat_of(item)) is not None:
+                    yield Path(item.path), info.st_mtime
+
     def strays(self) -> Iterator[tuple[Path, float, bool]]:
-        """(path, mtime, is temporary) of each file in our folders that is neither entry nor blob nor note."""
+        """(path, mtime, is temporary) of each file in our folders that is no entry, blob, note or lock."""
         for folder, ours in self._folders():
             for item in listing(folder):
                 if (info := stat_of(item)) is not None and not ours.fullmatch(item.name):
@@ -132,8 +144,10 @@ class Layout:
         yield self.journal, JOURNAL_NAME
         yield self.root / "objects", _NO_NAME
         yield self.root / "entries", _NO_NAME
+        yield self.root / "locks", _NO_NAME
         yield from ((folder, _BLOB_NAME) for folder in _shards(self.root / "objects"))
         yield from ((folder, _NO_NAME) for folder in _shards(self.root / "entries"))
+        yield from ((folder, KEY) for folder in _shards(self.root / "locks"))
         yield from ((folder, VARIANT) for folder in self.key_folders())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .forks import fork_safe_lock
@@ -39,6 +39,10 @@ class MemoryStore:
                 self._values.move_to_end(name)
             return self._values.get(name)
 
+    def blobs(self, refs: Sequence[BlobRef]) -> dict[str, bytes]:
+        found = ((ref.digest, self.blob(ref)) for ref in refs)
+        return {digest: data for digest, data in found if data is not None}
+
     def has_blob(self, ref: BlobRef) -> bool:
         with self._lock:
             data = self._values.get(("blob", ref.digest))
@@ -52,7 +56,7 @@ class MemoryStore:
         with self._lock:
             self._put(("entry", key, variant), sealed)
 
-    def touch(self, key: str, variant: str) -> None:
+    def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         with self._lock:
             sealed = self._values.get(("entry", key, variant))
             if sealed is not None:
@@ -63,9 +67,9 @@ class MemoryStore:
         with self._lock:
             self._drop(("entry", key, variant))
 
-    def drop_blob(self, digest: str) -> None:
+    def drop_blob(self, ref: BlobRef) -> None:
         with self._lock:
-            self._drop(("blob", digest))
+            self._drop(("blob", ref.digest))
 
     def path_of(self, ref: BlobRef) -> Path | None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .typing import BlobRef
@@ -19,6 +19,9 @@ class NullStore:
     def blob(self, ref: BlobRef) -> bytes | None:
         return None
 
+    def blobs(self, refs: Sequence[BlobRef]) -> dict[str, bytes]:
+        return {}
+
     def has_blob(self, ref: BlobRef) -> bool:
         return False
 
@@ -28,13 +31,13 @@ class NullStore:
     def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
         return
 
-    def touch(self, key: str, variant: str) -> None:
+    def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         return
 
     def quarantine(self, key: str, variant: str, why: str) -> None:
         return
 
-    def drop_blob(self, digest: str) -> None:
+    def drop_blob(self, ref: BlobRef) -> None:
         return
 
     def path_of(self, ref: BlobRef) -> Path | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from .blobs import encode_blob
 from .codec import canonical_entry
-from .seal import seal
+from .seal import Signer, seal
 from .typing import BlobRef, Entry, Role
 
 
@@ -25,8 +25,10 @@ class Packed:
         return len(self.sealed) + sum(len(data) for _, data in self.blobs)
 
 
-def pack(draft: Entry, blobs: Sequence[tuple[Role, str, bytes]]) -> Packed:
+def pack(
+    draft: Entry, blobs: Sequence[tuple[Role, str, bytes]], signer: Signer | None = None, generation: int = 0
+) -> Packed:
     """Encode blobs, name them in the entry, seal it. Raises ValueError for what could not be read back."""
     encoded = tuple(encode_blob(role, name, content) for role, name, content in blobs)
     entry = replace(draft, blobs=tuple(ref for ref, _ in encoded))
-    return Packed(entry, seal(entry.key, canonical_entry(entry)), encoded)
+    return Packed(entry, seal(entry.key, canonical_entry(entry), signer, generation), encoded)

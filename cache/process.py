@@ -6,6 +6,7 @@ from typing import Any
 
 from .counts import Counts, Tally
 from .events import Event
+from .health import sick_tiers
 from .journal import Journal
 from .writer import EXIT_SECONDS, flush_all
 
@@ -34,8 +35,11 @@ def as_plain(counts: Counts) -> dict[str, Any]:
 
 
 def stats() -> dict[str, Any]:
-    """What the cache did in this process so far: outcomes, by reason and by tier; seconds saved, and spent by phase."""
-    return as_plain(_tally.counts())
+    """What the cache did in this process so far: outcomes, by reason and by tier; seconds saved, and spent by phase.
+
+    sick: by tier, why it is not used at present.
+    """
+    return as_plain(_tally.counts()) | {"sick": sick_tiers()}
 
 
 def flush(timeout: float = EXIT_SECONDS) -> bool:

@@ -8,13 +8,20 @@ from dataclasses import dataclass, field
 from .blobs import decode_blob
 from .codec import decode_entry
 from .packed import Packed
-from .seal import unseal
-from .typing import BlobRef, CorruptEntry, Entry, Miss, Reason, Store
+from .seal import Verifier, unseal
+from .typing import BlobRef, CorruptEntry, Entry, Miss, Reason, Store, Untrusted
 
 Accept = Callable[[Entry], bool]
 
 # Of several reasons the telling one is reported: the later in this row.
-_WEIGHT = (Reason.ABSENT, Reason.GUARDS, Reason.UNREADABLE, Reason.INCOMPLETE, Reason.CORRUPT)
+_WEIGHT = (
+    Reason.ABSENT,
+    Reason.GUARDS,
+    Reason.UNREADABLE,
+    Reason.INCOMPLETE,
+    Reason.UNTRUSTED,
+    Reason.CORRUPT,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +41,38 @@ class Defect:
     blob: BlobRef | None = None
 
 
-def read_complete(store: Store, key: str, variant: str, sealed: bytes, accept: Accept) -> Complete | Defect:
-    """Seal first, then decode, then ask `accept`, and only then fetch blobs. Raises StoreUnavailable."""
+def read_complete(
+    store: Store, key: str, variant: str, sealed: bytes, accept: Accept, verifier: Verifier | None = None
+) -> Complete | Defect:
+    """Seal first, then decode, then ask `accept`, and only then fetch blobs, at once. Raises StoreUnavailable."""
     try:
-        entry = decode_entry(key, unseal(key, sealed))
+        entry = decode_entry(key, unseal(key, sealed, verifier))
     except CorruptEntry as error:
-        return Defect(Reason.CORRUPT, str(error))
+        return _defect(error)
     if entry.variant != variant:
         return Defect(Reason.CORRUPT, "the entry belongs to another variant")
     if not accept(entry):
         return Defect(Reason.GUARDS, "entries exist; the guards of none hold for these inputs")
+    try:
+        found = store.blobs(entry.blobs)
+    except CorruptEntry as error:
+        return _defect(error)
     contents: dict[str, bytes] = {}
     encoded: list[tuple[BlobRef, bytes]] = []
     for ref in entry.blobs:
-        data = store.blob(ref)
+        data = found.get(ref.digest)
         if data is None:
             return Defect(Reason.INCOMPLETE, f"blob {ref.name!r:.80} is not there")
         try:
             contents[ref.name] = decode_blob(ref, data)
         except CorruptEntry as error:
-            return Defect(Reason.CORRUPT, str(error), ref)
+            return _defect(error, ref)
         encoded.append((ref, data))
     return Complete(Packed(entry, sealed, tuple(encoded)), contents)
+
+
+def _defect(error: CorruptEntry, ref: BlobRef | None = None) -> Defect:
+    return Defect(Reason.UNTRUSTED if isinstance(error, Untrusted) else Reason.CORRUPT, str(error), ref)
 
 
 @dataclass(slots=True)

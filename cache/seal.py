@@ -1,8 +1,11 @@
-"""The seal around an entry's bytes: proof that they are whole and belong to their key. It decodes nothing.
+"""The seal around bytes in a store: proof that they are whole and belong to their name. It decodes nothing.
 
-Layout: magic `WGE1`, 1 byte algorithm, 16 bytes key id, 32 bytes mac, body. The mac covers algorithm, key id,
-the entry's key and the body, each length-prefixed, so that a true entry moved under another key fails.
-Algorithm 1 is a plain sha256: it finds damage, not malice. Algorithm 2 is reserved for hmac-sha256.
+Layout: magic `WGE2`, 1 byte algorithm, 16 bytes key id, 8 bytes generation, 32 bytes mac, body. The mac covers
+all of these and the name, each length-prefixed, so that a true entry moved under another key fails.
+Algorithm 1 is a plain sha256: it finds damage, not malice. Algorithm 2 is hmac-sha256 (`keyring`).
+
+The generation grows with every publish of a name (microseconds since 1970, or a lease's token). A store that
+notes it apart from the bytes finds an older seal that was put in the place of a newer one.
 """
 
 from __future__ import annotations
@@ -12,16 +15,17 @@ import hmac
 from collections.abc import Callable
 from typing import Protocol
 
-from .typing import CorruptEntry
+from .typing import CorruptEntry, Untrusted
 
 CHECKSUM = 1
 HMAC_SHA256 = 2
 
-_MAGIC = b"WGE1"
-_DOMAIN = b"warmgraph entry seal 1\0"  # so that no other mac made with the same key can pass for this one
-_KEY_ID_BYTES = 16
+_MAGIC = b"WGE2"
+_DOMAIN = b"warmgraph seal 2\0"  # so that no other mac made with the same key can pass for this one
+KEY_ID_BYTES = 16
 _MAC_BYTES = 32
-HEADER_BYTES = len(_MAGIC) + 1 + _KEY_ID_BYTES + _MAC_BYTES
+_GENERATION = slice(len(_MAGIC) + 1 + KEY_ID_BYTES, len(_MAGIC) + 1 + KEY_ID_BYTES + 8)
+HEADER_BYTES = _GENERATION.stop + _MAC_BYTES
 
 
 class Signer(Protocol):
@@ -44,7 +48,7 @@ class Checksum:
     """The signer of those who have no secret."""
 
     algorithm = CHECKSUM
-    key_id = bytes(_KEY_ID_BYTES)
+    key_id = bytes(KEY_ID_BYTES)
 
     def mac(self, message: bytes) -> bytes:
         return hashlib.sha256(message).digest()
@@ -58,26 +62,40 @@ def accept_checksum(algorithm: int, key_id: bytes) -> Signer | None:
     return _CHECKSUM if (algorithm, key_id) == (_CHECKSUM.algorithm, _CHECKSUM.key_id) else None
 
 
-def seal(key: str, body: bytes, signer: Signer | None = None) -> bytes:
-    """`body` sealed for `key`."""
+def seal(name: str, body: bytes, signer: Signer | None = None, generation: int = 0) -> bytes:
+    """`body` sealed under `name` (an entry's key; a chunk's place)."""
     by = _CHECKSUM if signer is None else signer
-    algorithm = bytes([by.algorithm])
-    return _MAGIC + algorithm + by.key_id + by.mac(_message(algorithm, by.key_id, key, body)) + body
+    algorithm, count = bytes([by.algorithm]), generation.to_bytes(8, "big")
+    return _MAGIC + algorithm + by.key_id + count + by.mac(_message(algorithm, by.key_id, count, name, body)) + body
 
 
-def unseal(key: str, sealed: bytes, verifier: Verifier | None = None) -> bytes:
-    """The body, once its seal is known to be right. Raises CorruptEntry and nothing else."""
-    if len(sealed) < HEADER_BYTES or not sealed.startswith(_MAGIC):
+def unseal(name: str, sealed: bytes, verifier: Verifier | None = None) -> bytes:
+    """The body, once its seal is known to be right. Raises CorruptEntry or Untrusted and nothing else."""
+    if not _is_sealed(sealed):
         raise CorruptEntry("not a sealed entry")
     at = len(_MAGIC)
-    algorithm, key_id = sealed[at : at + 1], sealed[at + 1 : at + 1 + _KEY_ID_BYTES]
+    algorithm, key_id = sealed[at : at + 1], sealed[at + 1 : at + 1 + KEY_ID_BYTES]
+    count = sealed[_GENERATION]
     mac, body = sealed[HEADER_BYTES - _MAC_BYTES : HEADER_BYTES], sealed[HEADER_BYTES:]
     signer = (verifier or accept_checksum)(algorithm[0], key_id)
     if signer is None:
-        raise CorruptEntry(f"sealed with algorithm {algorithm[0]}, key id {key_id.hex()}: not one to trust")
-    if not hmac.compare_digest(mac, signer.mac(_message(algorithm, key_id, key, body))):
-        raise CorruptEntry("the seal is broken")
+        how = "not signed" if algorithm[0] == CHECKSUM else f"signed with a key that is not known here ({key_id.hex()})"
+        raise Untrusted(how)
+    if not hmac.compare_digest(mac, signer.mac(_message(algorithm, key_id, count, name, body))):
+        raise CorruptEntry("the seal is broken: these are not the bytes that were published under this name")
     return body
+
+
+def generation_of(sealed: bytes) -> int:
+    """The generation that `sealed` claims, unchecked; 0 for what is not a seal."""
+    return int.from_bytes(sealed[_GENERATION], "big") if _is_sealed(sealed) else 0
+
+
+def with_generation(sealed: bytes, generation: int) -> bytes:
+    """`sealed` as if it were of `generation`; it then unseals only if it is. What is not a seal stays as it is."""
+    if not _is_sealed(sealed):
+        return sealed
+    return sealed[: _GENERATION.start] + generation.to_bytes(8, "big") + sealed[_GENERATION.stop :]
 
 
 def unverified_body(sealed: bytes) -> bytes:
@@ -85,6 +103,10 @@ def unverified_body(sealed: bytes) -> bytes:
     return sealed[HEADER_BYTES:]
 
 
-def _message(algorithm: bytes, key_id: bytes, key: str, body: bytes) -> bytes:
-    fields = (algorithm, key_id, key.encode("utf-8", "surrogatepass"), body)
+def _is_sealed(sealed: bytes) -> bool:
+    return len(sealed) >= HEADER_BYTES and sealed.startswith(_MAGIC)
+
+
+def _message(algorithm: bytes, key_id: bytes, generation: bytes, name: str, body: bytes) -> bytes:
+    fields = (algorithm, key_id, generation, name.encode("utf-8", "surrogatepass"), body)
     return _DOMAIN + b"".join(len(part).to_bytes(8, "big") + part for part in fields)

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from .codec import KEY, VARIANT, check_name
-from .config import Mode, Settings, store_root
 from .disk import DiskStore
 from .eviction import Schedule
-from .folder import open_private
+from .flight import Flight, Flights
 from .health import Health, Use
-from .memory import MemoryStore
+from .kernel_files import Spill, kernel_file
 from .packed import Packed, pack
+from .parsing import Mode
 from .reading import Accept, Complete, Defect, Search, read_complete
-from .spill import Spill
-from .typing import BlobRef, Entry, Hit, Miss, Reason, Role, Store, StoreUnavailable
+from .seal import Signer, Verifier, accept_checksum
+from .typing import Entry, Hit, Miss, Reason, Role, Store, StoreUnavailable
 from .writer import Writer
 
 logger = logging.getLogger(__package__)
@@ -31,11 +33,21 @@ logger = logging.getLogger(__package__)
 OnPublished = Callable[[Entry, float, StoreUnavailable | None], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How one tier is treated. verifier: whose seals are believed there. shared: others may believe other seals."""
+
+    readonly: bool = False
+    verifier: Verifier = accept_checksum
+    shared: bool = False
+
+
 class Cache:
     """Look up and publish. Thread-safe; a forked child may go on using it. Build one with `open_cache`.
 
     fast: the store that is written in the caller's thread (memory). slow: the others, read in order and
-    written in the background. max_size (bytes) and max_files bound each disk store.
+    written in the background. policies: by tier name. signer seals what is published; without one a checksum
+    does. max_size (bytes) and max_files bound each disk store.
     """
 
     def __init__(
@@ -49,6 +61,9 @@ class Cache:
         max_files: int = 200_000,
         on_published: OnPublished | None = None,
         health: Health | None = None,
+        policies: Mapping[str, Policy] | None = None,
+        signer: Signer | None = None,
+        flights: Flights | None = None,
     ) -> None:
         self.mode = mode
         self._tiers: tuple[Store, ...] = (fast, *slow)
@@ -57,6 +72,9 @@ class Cache:
         self._max_files = max_files
         self._on_published = on_published
         self._health = health or Health()
+        self._policies = {store.name: (policies or {}).get(store.name, Policy()) for store in self._tiers}
+        self._signer = signer
+        self._flights = flights or Flights((), wait=0.0)
         self._spill = Spill()
         self._writer = Writer()
         self._banned: set[tuple[str, bytes]] = set()  # (tier, sealed) that did not load and could not be removed
@@ -77,18 +95,25 @@ class Cache:
         search = Search()
         for level, store in enumerate(self._tiers):
             found = self._search_tier(store, key, accept, search)
+            if found is not None:
+                for above in self._tiers[:level]:  # first, so that kernels have their files there
+                    self._put(above, found.packed)
             hit = None if found is None else self._hit(store, found, search)
             if found is not None and hit is not None:
-                for above in self._tiers[:level]:
-                    self._put(above, found.packed)
                 for below in self._tiers[level:]:  # or what is always hit in memory would look unused on disk
                     self._touch(below, found.packed.entry)
                 return hit
         return search.miss()
 
-    def publish(self, draft: Entry, blobs: Sequence[tuple[Role, str, bytes]]) -> Entry:
+    def flight(self, key: str) -> AbstractContextManager[Flight]:
+        """The right to compile `key`, waited for within bounds; look up again inside. See `flight.Flights`."""
+        check_name(KEY, key, "key")
+        return self._flights.flight(key)
+
+    def publish(self, draft: Entry, blobs: Sequence[tuple[Role, str, bytes]], flight: Flight | None = None) -> Entry:
         """Keep a result: at once in memory, in the background elsewhere. Returns the entry with its blobs.
 
+        flight: under which it was made; it is handed over, and ends where and when the result is written.
         draft.blobs is not looked at. Raises ValueError for what could never be stored (two blobs of one name,
         facts that are not finite, ...). When too much is waiting already, the slow tiers go without.
 
@@ -97,11 +122,18 @@ class Cache:
         """
         if self.mode is Mode.OFF:
             return draft
-        packed = pack(draft, blobs)
+        generation = (flight.token if flight is not None else 0) or time.time_ns() // 1000
+        packed = pack(draft, blobs, self._signer, generation)
         self._put(self._tiers[0], packed)
-        if self.mode is Mode.READONLY or len(self._tiers) == 1:
+        if flight is not None:
+            flight.handed_over()  # threads that wait find it from here on
+        if not any(self._is_written(store) for store in self._tiers[1:]):
+            if flight is not None:
+                flight.settle(ok=False)
             return packed.entry
-        if not self._writer.submit(lambda: self._write(packed), packed.size):
+        if not self._writer.submit(lambda: self._write(packed, flight), packed.size):
+            if flight is not None:
+                flight.settle(ok=False)
             refused = StoreUnavailable("too many results wait to be written; this one is not")
             self._report(packed.entry, 0.0, refused)
         return packed.entry
@@ -144,7 +176,8 @@ class Cache:
                 if (store.name, sealed) in self._banned:
                     continue
                 search.variants.add(variant)
-                found = read_complete(store, key, variant, sealed, accept)
+                verifier = self._policies[store.name].verifier
+                found = read_complete(store, key, variant, sealed, accept, verifier)
                 if isinstance(found, Complete):
                     self._health.worked(store.name, "read")
                     return found
@@ -162,33 +195,21 @@ class Cache:
         """The hit, once every kernel has a file."""
         contents = dict(found.contents)
         files: dict[str, Path] = {}
+        others = [other for other in self._tiers if other is not store and self._health.usable(other.name, "read")]
         try:
             for ref in found.packed.entry.blobs:
                 if ref.role is Role.CPP_KERNEL:
-                    files[ref.name] = self._kernel_file(store, ref, contents.pop(ref.name))
+                    files[ref.name] = kernel_file(ref, contents.pop(ref.name), store, others, self._spill)
         except StoreUnavailable as error:  # no file can be had; a lower tier may have one
             search.note(Reason.UNREADABLE, str(error))
             return None
         return Hit(store.name, found.packed.entry, contents, files, found.packed.size)
 
-    def _kernel_file(self, store: Store, ref: BlobRef, data: bytes) -> Path:
-        """A file of these bytes: the store's own, which they were read from; another's; a private one."""
-        path = store.path_of(ref)
-        if path is not None:
-            return path
-        for other in self._tiers:
-            if other is store or not self._health.usable(other.name, "read"):
-                continue
-            try:
-                path = other.path_of(ref)
-                if path is not None and other.blob(ref) == data:
-                    return path
-            except StoreUnavailable as error:
-                self._failed(other, "read", error)
-        return self._spill.file(ref.digest, data)
-
     def _set_aside(self, store: Store, key: str, variant: str, defect: Defect) -> None:
         """Remove what is damaged, so that it is met once; where that is impossible it is a miss each time."""
+        if defect.reason is Reason.UNTRUSTED and self._policies[store.name].shared:  # a key is being rotated, say
+            logger.warning("a cached result is not used (%.16s, tier %s): %s", key, store.name, defect.detail)
+            return
         # A blob that is missing was evicted, which is nobody's fault; bytes that changed are worth a look.
         level = logging.INFO if defect.reason is Reason.INCOMPLETE else logging.WARNING
         logger.log(level, "a cached result is not usable (%.16s, tier %s): %s", key, store.name, defect.detail)
@@ -196,23 +217,28 @@ class Cache:
             return
         try:
             if defect.blob is not None:
-                store.drop_blob(defect.blob.digest)
+                store.drop_blob(defect.blob)
             store.quarantine(key, variant, defect.detail)
         except StoreUnavailable as error:
             self._failed(store, "write", error, raising=False)
 
     def _touch(self, store: Store, entry: Entry) -> None:
+        if not self._health.usable(store.name, "read"):
+            return
         try:
-            store.touch(entry.key, entry.variant)
+            store.touch(entry.key, entry.variant, entry.blobs)
         except StoreUnavailable as error:
             # A read-only folder serves hits all the same; who only reads need not hear of it.
             logger.debug("cache tier %s: use of %.16s is not noted: %s", store.name, entry.key, error)
 
     # -- writing
 
+    def _is_written(self, store: Store) -> bool:
+        read_only = self.mode is Mode.READONLY or self._policies[store.name].readonly
+        return store is self._tiers[0] or not read_only
+
     def _may_write(self, store: Store) -> bool:
-        read_only = self.mode is Mode.READONLY and store is not self._tiers[0]
-        return not read_only and self._health.usable(store.name, "write")
+        return self._is_written(store) and self._health.usable(store.name, "write")
 
     def _put(self, store: Store, packed: Packed, *, raising: bool = True) -> StoreUnavailable | None:
         """Blobs first, the entry last: whoever sees the entry can have its blobs. Returns why it failed."""
@@ -228,12 +254,24 @@ class Cache:
         self._health.worked(store.name, "write")
         return None
 
-    def _write(self, packed: Packed) -> None:
-        """In the background thread: the slow tiers, then eviction."""
+    def _write(self, packed: Packed, flight: Flight | None) -> None:
+        """In the background thread: the slow tiers, then eviction. Whoever waits for a tier is let go in between."""
         start = time.perf_counter()
-        results = [self._put(store, packed, raising=False) for store in self._tiers[1:]]
-        error = next((result for result in results if result is not None), None)
-        self._report(packed.entry, time.perf_counter() - start, error)
+        errors: list[StoreUnavailable] = []
+        landed = False
+        try:
+            for store in filter(self._is_written, self._tiers[1:]):
+                error = self._put(store, packed, raising=False)
+                if error is not None:
+                    errors.append(error)
+                    continue
+                landed = True
+                if flight is not None:
+                    flight.landed(store.name, ok=True)
+        finally:
+            if flight is not None:
+                flight.settle(ok=landed)
+        self._report(packed.entry, time.perf_counter() - start, errors[0] if errors else None)
         self._evict(packed.size)
 
     def _report(self, entry: Entry, seconds: float, error: StoreUnavailable | None) -> None:
@@ -280,33 +318,3 @@ class Cache:
         self._health.failed(store.name, use, str(error))
         if raising and self._strict:
             raise error
-
-
-def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -> Cache:
-    """The cache of these settings: memory, then disk.
-
-    Without a usable folder it is memory alone, with a warning; strict: raises StoreUnavailable.
-    """
-    health = Health()
-    slow: list[Store] = []
-    readonly = settings.mode is Mode.READONLY
-    if settings.mode is not Mode.OFF:
-        try:
-            root = store_root(settings)
-            if root != settings.dir:  # whoever can write above a namespace's folder can replace it
-                open_private(settings.dir, create=not readonly)
-            slow.append(DiskStore(root, readonly=readonly))
-        except StoreUnavailable as error:
-            if settings.strict:
-                raise
-            health.failed("disk", "read", str(error))
-    return Cache(
-        MemoryStore(),
-        slow,
-        mode=settings.mode,
-        strict=settings.strict,
-        max_size=settings.max_size,
-        max_files=settings.max_files,
-        on_published=on_published,
-        health=health,
-    )

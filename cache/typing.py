@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -63,6 +63,7 @@ class Reason(str, Enum):
     GUARDS = "guards"  # entries exist; none of their shape guards holds for these inputs
     INCOMPLETE = "incomplete"  # an entry whose blobs are not all there
     CORRUPT = "corrupt"  # an entry or blob whose bytes are not what was written
+    UNTRUSTED = "untrusted"  # whole, perhaps, but not signed by anyone this process trusts
     LOAD_FAILED = "load-failed"  # every byte was right and it still did not load
     REFRESH = "refresh"  # mode=refresh: lookups are skipped on purpose
     UNHASHABLE = "unhashable"  # the graph holds something with no stable identity
@@ -113,6 +114,10 @@ class CorruptEntry(Exception):
     """Stored bytes are not an entry or a blob of ours. Decoding raises this and nothing else."""
 
 
+class Untrusted(CorruptEntry):
+    """A seal made with no key, or with one that is not known here. Others may trust it: it is left where it is."""
+
+
 @runtime_checkable
 class Store(Protocol):
     """One place for entries and blobs: memory, disk, Redis, null.
@@ -130,7 +135,13 @@ class Store(Protocol):
         """
 
     def blob(self, ref: BlobRef) -> bytes | None:
-        """The bytes of `ref`, unverified; None when absent or being written."""
+        """The bytes of `ref`, unverified; None when absent or being written.
+
+        A store that wraps blobs in a seal of its own checks it here: CorruptEntry, Untrusted.
+        """
+
+    def blobs(self, refs: Sequence[BlobRef]) -> dict[str, bytes]:
+        """As `blob`, for all of `refs` at once, by digest; absent ones are left out. One round trip."""
 
     def has_blob(self, ref: BlobRef) -> bool:
         """Whether a blob of this digest and size is there. Cheap; no bytes are read."""
@@ -141,14 +152,52 @@ class Store(Protocol):
     def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
         """Make an entry visible, in one step, after its blobs. Replaces the same variant."""
 
-    def touch(self, key: str, variant: str) -> None:
-        """Note that an entry was used (for eviction). Absent: a no-op."""
+    def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
+        """Note that an entry and the blobs it names were used (for eviction). Absent: a no-op. Waits for no network."""
 
     def quarantine(self, key: str, variant: str, why: str) -> None:
         """Take an entry out of every reader's sight. Absent: a no-op."""
 
-    def drop_blob(self, digest: str) -> None:
+    def drop_blob(self, ref: BlobRef) -> None:
         """Remove a blob whose bytes are wrong. Absent: a no-op."""
 
     def path_of(self, ref: BlobRef) -> Path | None:
         """A local file holding exactly the blob's bytes, for `dlopen`; None when this store has no files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A key that someone else has the right to compile.
+
+    owner: who, one line for people. failed: nobody has it any more, and the last owner's compile gave nothing
+    that could be kept: there is nothing to wait for.
+    """
+
+    owner: str
+    failed: bool = False
+
+
+class Lease(Protocol):
+    """The right to compile a key. token: grows from owner to owner (a fencing token); 0 where there is none."""
+
+    @property
+    def token(self) -> int: ...
+
+    def release(self, *, ok: bool) -> None:
+        """Give it back. ok: the result is where those who wait will look. Never raises; twice is once."""
+
+
+class Leases(Protocol):
+    """Where leases of one reach are had: this host's processes (`disk`), or the fleet (`redis`).
+
+    A lease whose owner dies is free again, at once or after `seconds`. Both methods may raise StoreUnavailable.
+    """
+
+    name: str
+    seconds: float
+
+    def acquire(self, key: str) -> Lease | Held:
+        """The lease, or who has it. Does not wait."""
+
+    def peek(self, key: str) -> Held | None:
+        """Who has it; None when nobody does. Takes nothing."""

@@ -15,9 +15,14 @@ from .demo import demo
 from .entries import ls, show
 from .journal import journal
 from .output import talk
+from .remote import keygen, ping
 from .store import config, prune, stats, verify
+from .transfer import export_command, import_command, pull, push
 
-COMMANDS = (demo, stats, ls, show, verify, prune, config, journal)
+COMMANDS = (
+    *(demo, stats, ls, show, verify, prune, export_command, import_command),
+    *(push, pull, ping, keygen, config, journal),
+)
 
 
 class _InOrder(click.Group):

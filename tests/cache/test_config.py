@@ -14,6 +14,8 @@ from warmgraph.cache import (
     configure,
     describe,
     journal_dir,
+    new_key,
+    parse_keys,
     parse_size,
     reset_settings,
     settings,
@@ -44,7 +46,10 @@ def test_argument_over_environment_over_default(monkeypatch: pytest.MonkeyPatch,
     assert rows["dir"] == (str(tmp_path / "arg"), "configure()")
     assert rows["mode"] == ("readonly", "environment WARMGRAPH_MODE")
     assert rows["strict"] == ("False", "default")
-    assert list(rows) == ["dir", "url", "namespace", "mode", "strict", "max_size", "max_files"]
+    names = (
+        "dir dir_mode url url_mode signing_key_file signing_key trust wait ttl namespace mode strict max_size max_files"
+    )
+    assert list(rows) == names.split()
 
 
 def test_configure_adds_up(tmp_path: Path) -> None:
@@ -144,6 +149,14 @@ BAD: list[tuple[str, Any, str]] = [
     ("max_size", "9" * 5000, "KB, MB, GB"),
     ("max_size", "99999999999TB", "more than 0"),
     ("dir", "", "a path to a folder"),
+    ("dir_mode", "refresh", "readwrite, readonly"),
+    ("url_mode", "off", "readwrite, readonly"),
+    ("trust", "everyone", "signed, network"),
+    ("wait", "-1", "0 or more"),
+    ("wait", "nan", "0 or more"),
+    ("wait", "5 weeks", "s, m, h, d"),
+    ("ttl", "5", "at least 60"),
+    ("ttl", "for ever", "s, m, h, d"),
     ("dir", "  ", "a path to a folder"),
     ("dir", "x" * 5000, "a path to a folder"),
     ("dir", "~nobody-of-this-name/cache", "a path to a folder"),
@@ -218,14 +231,81 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings().dir.name == f"warmgraph-{os.getuid()}"
 
 
-def test_url_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A remote store is refused with what to do, and without its password; an empty one is none."""
+def test_url_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A remote store without a key is refused, naming both ways out and no password; an empty URL is none."""
     monkeypatch.setenv("WARMGRAPH_URL", "redis://:hunter2@host/0")
-    with pytest.raises(ConfigError, match=r"^WARMGRAPH_URL: .*Redis tier.*unset it") as refused:
+    with pytest.raises(ConfigError, match=r"^WARMGRAPH_URL=.*warmgraph keygen.*WARMGRAPH_TRUST=network") as refused:
         settings()
     assert "hunter2" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+    for name, value in (("TRUST", "network"), ("SIGNING_KEY", new_key()), ("MODE", "off")):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"WARMGRAPH_{name}", value)
+            assert "hunter2" not in repr(settings()) + str(describe())
+        reset_settings()
     monkeypatch.setenv("WARMGRAPH_URL", "")
     assert settings().url is None
+
+
+def test_bad_url_shows_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL that cannot be read is refused without being shown: what is wrong may be the password."""
+    monkeypatch.setenv("WARMGRAPH_TRUST", "network")
+    for url in ("http://:hunter2@host", "redis://:hunter2@host:99999", "redis://:hun/ter2@host", "hunter2"):
+        monkeypatch.setenv("WARMGRAPH_URL", url)
+        with pytest.raises(ConfigError, match=r"^WARMGRAPH_URL: ") as refused:
+            settings()
+        assert "ter2" not in str(refused.value)
+        assert "\n" not in str(refused.value)
+
+
+def test_signing_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The file's first key signs; all keys of file and text are accepted; none is ever shown."""
+    old, new, extra = new_key(), new_key(), new_key()
+    file = tmp_path / "keys"
+    file.write_text(f"# rotated today\n{new}\n{old}  # until Monday\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("WARMGRAPH_SIGNING_KEY_FILE", str(file))
+    monkeypatch.setenv("WARMGRAPH_SIGNING_KEY", f"{extra}, {old}")
+    found = settings()
+    assert found.keyring.signer == parse_keys(new).signer
+    assert found.keyring.ids() == parse_keys(f"{new} {old} {extra}").ids()
+    shown = repr(found) + str(found) + str(describe())
+    assert not any(key[5:] in shown or repr(bytes.fromhex(key[5:])) in shown for key in (old, new, extra))
+    assert found.keyring.ids()[2] in str(describe())
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o606, 0o644])
+def test_key_file_that_others_can_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int) -> None:
+    """A key file that others can read or write is refused, with what to do."""
+    file = tmp_path / "keys"
+    file.write_text(new_key())
+    file.chmod(mode)
+    if os.geteuid() == 0:  # what belongs to root may be read by a group: root is not simply "me" here
+        os.chown(file, 12345, 12345)
+    monkeypatch.setenv("WARMGRAPH_SIGNING_KEY_FILE", str(file))
+    with pytest.raises(ConfigError, match=r"^WARMGRAPH_SIGNING_KEY_FILE=.*chmod 600"):
+        settings()
+
+
+BAD_KEYS = ["", "# nothing", "wgk1-12", "hunter2", f"{new_key()} x", new_key().upper()]
+
+
+@pytest.mark.parametrize("text", BAD_KEYS, ids=["empty", "comment", "short", "word", "two", "capitals"])
+def test_bad_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    """A file or text that holds something else is refused without being shown; a missing file is named."""
+    file = tmp_path / "keys"
+    file.write_text(text)
+    file.chmod(0o600)
+    for name, value in (("SIGNING_KEY_FILE", str(file)), ("SIGNING_KEY", text), ("SIGNING_KEY_FILE", "/no/such")):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"WARMGRAPH_{name}", value)
+            if value == "":
+                assert settings().keyring.keys == ()
+                reset_settings()
+                continue
+            with pytest.raises(ConfigError, match=rf"^WARMGRAPH_{name}.*warmgraph keygen") as refused:
+                settings()
+            assert "hunter2" not in str(refused.value)
 
 
 def test_where_things_lie(tmp_path: Path) -> None:

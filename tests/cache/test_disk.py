@@ -71,7 +71,7 @@ def test_no_path_is_made_of_a_bad_name(tmp_path: Path, name: str) -> None:
         lambda: store.has_blob(ref),
         lambda: store.put_blob(ref, b""),
         lambda: store.path_of(ref),
-        lambda: store.drop_blob(name),
+        lambda: store.drop_blob(ref),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=r"not a (key|variant|digest)"):

@@ -58,4 +58,4 @@ def test_files_say_what_they_are() -> None:
     for path in ROOM.glob("*.py"):
         text = path.read_text()
         assert text.startswith('"""'), path
-        assert len(text.splitlines()) <= 320, path
+        assert len(text.splitlines()) <= 330, path

@@ -47,7 +47,7 @@ class StoreContract:
         assert store.path_of(ref) is None
         store.touch(KEY, "v0")
         store.quarantine(KEY, "v0", "why")
-        store.drop_blob(ref.digest)
+        store.drop_blob(ref)
 
     def test_put_entry_is_kept(self, store: Store) -> None:
         """What put_entry was given lies in the store under its key and variant, and under no other."""
@@ -117,7 +117,7 @@ class StoreContract:
         """A dropped blob is absent, whatever its role, and can be put again."""
         ref = ref_of(b"kernel", Role.CPP_KERNEL)
         store.put_blob(ref, b"kernel")
-        store.drop_blob(ref.digest)
+        store.drop_blob(ref)
         assert store.blob(ref) is None
         assert not store.has_blob(ref)
         store.put_blob(ref, b"kernel")
@@ -160,7 +160,7 @@ class StoreContract:
                     store.touch(KEY, "v0")
                     if step % 7 == 0:
                         store.quarantine(KEY, f"v{seed % 3}", "because")
-                        store.drop_blob(ref.digest)
+                        store.drop_blob(ref)
                 except Exception as error:
                     wrong.append(error)
 
@@ -248,7 +248,7 @@ def test_null_store_keeps_nothing() -> None:
     store.put_entry(KEY, "v0", b"sealed")
     store.touch(KEY, "v0")
     store.quarantine(KEY, "v0", "why")
-    store.drop_blob(ref.digest)
+    store.drop_blob(ref)
     assert list(store.entries(KEY)) == []
     assert store.blob(ref) is None
     assert not store.has_blob(ref)

@@ -1,16 +1,36 @@
-"""Kernels as files of this process alone, for hits that no store has a file of. Not a store; gone at exit."""
+"""Files for the kernels of a hit, since only a file can be `dlopen`ed: a store's own, or one of this process. No store."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from .exits import at_process_end
 from .files import read_bounded, translating, write_atomically
+from .typing import BlobRef, Store, StoreUnavailable
+
+
+def kernel_file(ref: BlobRef, data: bytes, found_in: Store, others: Iterable[Store], spill: Spill) -> Path:
+    """A file of these verified bytes: of the store they were read from; of another; else a private one.
+
+    Raises StoreUnavailable when there is none and none can be made.
+    """
+    path = found_in.path_of(ref)
+    if path is not None:
+        return path
+    for other in others:
+        try:
+            path = other.path_of(ref)
+            if path is not None and other.blob(ref) == data:
+                return path
+        except StoreUnavailable:
+            continue  # whoever reads or writes there next will say why
+    return spill.file(ref.digest, data)
 
 
 class Spill:
-    """A private temporary folder (0700), made when first needed. A forked child makes its own."""
+    """Kernels as files of this process alone, gone at exit: a private temporary folder (0700), made when first needed. A forked child makes its own."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None

@@ -1,0 +1,122 @@
+"""From settings to a cache: which stores there are, how each is treated, who may compile. Decides nothing later."""
+
+from __future__ import annotations
+
+from .config import Settings, rank, store_root
+from .disk import DiskStore
+from .flight import Flights
+from .folder import open_private
+from .health import Health, Probe, Use
+from .locks import FileLeases
+from .memory import MemoryStore
+from .parsing import Mode, Trust
+from .remote import RedisLeases, RedisStore
+from .tiers import Cache, OnPublished, Policy
+from .typing import Held, Lease, Leases, Store, StoreUnavailable
+
+
+def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -> Cache:
+    """The cache of these settings: memory, then disk, then Redis if there is one.
+
+    Without a usable folder it is without it, with a warning; strict: raises StoreUnavailable. Whether Redis
+    answers is found out later: connecting begins here, in the background.
+    """
+    remote = open_remote(settings) if settings.mode is not Mode.OFF else None
+    probes: dict[str, Probe] = {} if remote is None else {remote.name: remote.probe}
+    health = Health(probes)
+    slow: list[Store] = []
+    levels: list[Leases] = []
+    policies = _policies(settings)
+    if settings.mode is not Mode.OFF:
+        disk = _open_disk(settings, health)
+        if disk is not None:
+            slow.append(disk)
+            levels.append(FileLeases(disk.root))
+    if remote is not None:
+        slow.append(remote)
+        levels.append(_Guarded(RedisLeases(remote.clients, namespace=settings.namespace, rank=rank()), health))
+        remote.warm_up()
+    if settings.mode is not Mode.READWRITE:  # who does not look up, or does not publish, holds up nobody
+        levels = []
+    return Cache(
+        MemoryStore(),
+        slow,
+        mode=settings.mode,
+        strict=settings.strict,
+        max_size=settings.max_size,
+        max_files=settings.max_files,
+        on_published=on_published,
+        health=health,
+        policies=policies,
+        signer=settings.keyring.signer,
+        flights=Flights([one for one in levels if not policies[one.name].readonly], wait=settings.wait),
+    )
+
+
+def open_remote(settings: Settings) -> RedisStore | None:
+    """The Redis of these settings, if they name one. Connects to nothing."""
+    if settings.url is None:
+        return None
+    return RedisStore(
+        settings.url,
+        namespace=settings.namespace,
+        signer=settings.keyring.signer,
+        verifier=settings.keyring.verifier(unsigned=settings.trust is Trust.NETWORK),
+        ttl=settings.ttl,
+        readonly=Mode.READONLY in (settings.mode, settings.url_mode),
+    )
+
+
+def _policies(settings: Settings) -> dict[str, Policy]:
+    """Local tiers are private, and hold what was made before there was a key."""
+    local = settings.keyring.verifier(unsigned=True)
+    remote = settings.keyring.verifier(unsigned=settings.trust is Trust.NETWORK)
+    return {
+        "memory": Policy(verifier=local),
+        "disk": Policy(settings.dir_mode is Mode.READONLY, local),
+        "redis": Policy(settings.url_mode is Mode.READONLY, remote, shared=True),
+    }
+
+
+def _open_disk(settings: Settings, health: Health) -> DiskStore | None:
+    readonly = Mode.READONLY in (settings.mode, settings.dir_mode)
+    root = store_root(settings)
+    try:
+        if root != settings.dir:  # whoever can write above a namespace's folder can replace it
+            open_private(settings.dir, create=not readonly)
+        return DiskStore(root, readonly=readonly)
+    except StoreUnavailable as error:
+        if settings.strict:
+            raise
+        health.failed("disk", "read", str(error))
+        return None
+
+
+class _Guarded:
+    """Leases that are not asked for while their tier is sick."""
+
+    def __init__(self, leases: Leases, health: Health) -> None:
+        self.name = leases.name
+        self.seconds = leases.seconds
+        self._leases = leases
+        self._health = health
+
+    def acquire(self, key: str) -> Lease | Held:
+        self._check("write")
+        try:
+            return self._leases.acquire(key)
+        except StoreUnavailable as error:
+            self._health.failed(self.name, "write", str(error))
+            raise
+
+    def peek(self, key: str) -> Held | None:
+        self._check("write")
+        try:
+            return self._leases.peek(key)
+        except StoreUnavailable as error:
+            self._health.failed(self.name, "write", str(error))
+            raise
+
+    def _check(self, use: Use) -> None:
+        if not self._health.usable(self.name, use):
+            raise StoreUnavailable(self._health.message(self.name, use))

@@ -1,0 +1,27 @@
+"""The shared tier: entries, blobs and leases on a Redis or Valkey server. Importing this imports no redis.
+
+url = parse_url("rediss://user:password@cache:6379/0")
+store = RedisStore(url, namespace="default", signer=ring.signer, verifier=ring.verifier(unsigned=False), ttl=1e6)
+leases = RedisLeases(store.clients, namespace="default")
+"""
+
+from .chunks import CorruptBlob, UntrustedBlob
+from .client import Client, Clients
+from .lease import RedisLease, RedisLeases
+from .store import RedisStore
+from .survey import RemoteUsage, advice
+from .urls import RemoteUrl, parse_url
+
+__all__ = [
+    "Client",
+    "Clients",
+    "CorruptBlob",
+    "RedisLease",
+    "RedisLeases",
+    "RedisStore",
+    "RemoteUrl",
+    "RemoteUsage",
+    "UntrustedBlob",
+    "advice",
+    "parse_url",
+]

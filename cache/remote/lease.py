@@ -1,0 +1,201 @@
+"""One compile for the fleet: leases in Redis, with a heartbeat and a fencing token. It compiles and stores nothing.
+
+A lease is a value that expires. Its owner prolongs it, so that a dead owner's is free after `seconds`; a token that
+grows from owner to owner lets the store ignore one who only seemed dead and publishes late (`scripts`).
+After C. Gray and D. Cheriton, "Leases" (1989), and M. Kleppmann, "How to do distributed locking" (2016).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ..forks import reset_in_child
+from ..typing import Held, StoreUnavailable
+from .calls import start_thread
+from .client import Clients
+from .names import Names
+from .scripts import ACQUIRE, BEAT, RELEASE, Argument, Script
+
+logger = logging.getLogger(__package__)
+
+_FAILED_MS = 5000  # that waiters are told that there is nothing to wait for
+_TOKEN = re.compile(r"\d{1,19}", re.ASCII)
+_MAX_OWNER = 100
+
+
+class RedisLease:
+    """The right to compile one key. Only `RedisLeases` makes one."""
+
+    def __init__(self, leases: RedisLeases, keys: Sequence[str], token: int, value: str) -> None:
+        self._leases = leases
+        self.keys = keys
+        self.value = value
+        self._token = token
+
+    @property
+    def token(self) -> int:
+        return self._token
+
+    @property
+    def lost(self) -> bool:
+        """Whether someone else has it by now, or it was given back."""
+        return not self._leases.holds(self)
+
+    def release(self, *, ok: bool) -> None:
+        self._leases.give_back(self, ok=ok)
+
+
+class RedisLeases:
+    """Leases of a namespace. One thread prolongs all that are held, and lives only while some are.
+
+    seconds: that a lease outlives its owner; beat: between two heartbeats. A forked child holds nothing.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        namespace: str,
+        seconds: float = 10.0,
+        beat: float | None = None,
+        rank: int | None = None,
+        name: str = "redis",
+    ) -> None:
+        self.name = name
+        self.seconds = seconds
+        self._beat = seconds / 5 if beat is None else beat
+        self._milliseconds = max(1, round(seconds * 1000))
+        self._clients = clients
+        self._names = Names(namespace)
+        self._rank = rank
+        self.after_fork_in_child()
+        reset_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        self._changed = threading.Condition()
+        self._held: set[RedisLease] = set()
+        self._beating = False
+
+    # -- the Leases protocol
+
+    def acquire(self, key: str) -> RedisLease | Held:
+        keys = [self._names.lease(key), self._names.fence(key)]
+        owner = self._owner()
+        try:
+            answer = self._run("take a lease", ACQUIRE, keys, [owner, self._milliseconds], self._clients.deadline)
+            won, text = _answer(answer)
+        except StoreUnavailable:
+            # It may have been given, and only the answer lost: others must not wait for an owner who knows nothing.
+            start_thread(lambda: self._release(keys, f" {owner}", ""), "warmgraph-lease")
+            raise
+        if not won:
+            return _held(text)
+        if not _TOKEN.fullmatch(text):
+            raise StoreUnavailable(f"cannot take a lease at {self._clients.url.masked}: its token makes no sense")
+        lease = RedisLease(self, keys, int(text), f"{text} {owner}")
+        with self._changed:
+            self._held.add(lease)
+            if not self._beating:
+                self._beating = start_thread(self._keep_alive, "warmgraph-lease")
+            self._changed.notify_all()
+        return lease
+
+    def peek(self, key: str) -> Held | None:
+        name = self._names.lease(key)
+        value = self._clients.small.run(lambda redis: redis.get(name), self._clients.deadline, doing="see a lease")
+        return _held(value.decode("utf-8", "replace")) if isinstance(value, bytes) else None
+
+    # -- for leases
+
+    def holds(self, lease: RedisLease) -> bool:
+        return lease in self._held
+
+    def give_back(self, lease: RedisLease, *, ok: bool) -> None:
+        """Never raises. What was lost, given back before, or taken before a fork is left alone."""
+        with self._changed:
+            if lease not in self._held:
+                return
+            self._held.discard(lease)
+            self._changed.notify_all()
+        self._release(lease.keys, lease.value, "" if ok else f"failed {lease.token}")
+
+    # -- inside
+
+    def _owner(self) -> str:
+        """Who we are, for people; and a nonce, so that no two owners are alike."""
+        who = {"host": os.uname().nodename[:64], "pid": os.getpid(), "rank": self._rank, "nonce": secrets.token_hex(8)}
+        return json.dumps(who, separators=(",", ":"))
+
+    def _run(
+        self, doing: str, script: Script, keys: Sequence[str], arguments: Sequence[Argument], seconds: float
+    ) -> Any:
+        return self._clients.small.run(
+            lambda redis: script.run(redis, keys, arguments), seconds, doing=doing, use="write", inline=True
+        )
+
+    def _release(self, keys: Sequence[str], end: str, left: str) -> None:
+        """Replace a lease that ends with `end` by `left`."""
+        try:
+            self._run("give back a lease", RELEASE, keys[:1], [end, left, _FAILED_MS], self._clients.deadline)
+        except StoreUnavailable as error:
+            logger.debug("a lease is not given back; it expires: %s", error)
+
+    def _keep_alive(self) -> None:
+        due = time.monotonic() + self._beat
+        while True:
+            with self._changed:
+                while self._held and (left := due - time.monotonic()) > 0:
+                    self._changed.wait(left)
+                if not self._held:
+                    self._beating = False
+                    return
+                held = list(self._held)
+            due = time.monotonic() + self._beat
+            for lease in held:
+                self._prolong(lease)
+
+    def _prolong(self, lease: RedisLease) -> None:
+        arguments: list[Argument] = [lease.value, str(lease.token), self._milliseconds]
+        try:
+            # Longer than a lookup may take: nobody waits for this, and to lose the lease costs a compile.
+            seconds = max(self._clients.deadline, self._beat / 2)
+            kept = self._run("prolong a lease", BEAT, lease.keys, arguments, seconds)
+        except StoreUnavailable as error:  # tried again at the next beat, however long this lasts
+            logger.debug("a lease is not prolonged: %s", error)
+            return
+        if not kept:
+            logger.info("a lease was lost to someone else; what is compiled under it is not published")
+            with self._changed:
+                self._held.discard(lease)
+        elif lease not in self._held:
+            # It was given back while the heartbeat was on its way, which found it gone and took it again.
+            self._release(lease.keys, lease.value, "")
+
+
+def _answer(answer: Any) -> tuple[bool, str]:
+    if isinstance(answer, list) and len(answer) == 2 and answer[0] in (0, 1) and isinstance(answer[1], bytes):
+        return answer[0] == 1, answer[1].decode("utf-8", "replace")
+    raise StoreUnavailable("cannot take a lease: the server's answer makes no sense")
+
+
+def _held(value: str) -> Held:
+    """What a lease says, for people. It is anyone's text, and not believed beyond that."""
+    first, _, rest = value.partition(" ")
+    if first == "failed":
+        return Held("nobody: the last compile could not be kept", failed=True)
+    owner = rest
+    try:
+        plain = json.loads(rest)
+        rank = plain["rank"]
+        owner = f"{'' if rank is None else f'rank {rank} '}(pid {plain['pid']} on {plain['host']})".lstrip()
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    return Held("".join(letter if letter.isprintable() else "?" for letter in owner)[:_MAX_OWNER] or "someone")

@@ -1,0 +1,336 @@
+"""Bundles: what goes in comes out, from whom it may be taken, and stores that fail on the way. Damage: `test_bundle_damage`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from warmgraph.cache import (
+    BlobRef,
+    DiskStore,
+    Hit,
+    Keyring,
+    Role,
+    Selection,
+    StoreUnavailable,
+    Transferred,
+    Truncated,
+    Untrusted,
+    canonical_entry,
+    export_bundle,
+    import_bundle,
+    new_key,
+    parse_keys,
+    seal,
+    select_local,
+)
+from warmgraph.cache.seal import HEADER_BYTES, generation_of
+
+_SPEC = importlib.util.spec_from_file_location("warmgraph_tests_bundles", Path(__file__).parent / "bundles.py")
+assert _SPEC is not None and _SPEC.loader is not None
+bundles = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(bundles)
+RING = bundles.RING
+PREAMBLE = bundles.PREAMBLE
+HEAD = bundles.HEAD
+BLOB = bundles.BLOB
+KERNEL = bundles.KERNEL
+ENTRY = bundles.ENTRY
+LAST = bundles.LAST
+exported = bundles.exported
+imported = bundles.imported
+entries_in = bundles.entries_in
+objects_in = bundles.objects_in
+frames = bundles.frames
+kind_of = bundles.kind_of
+body_of = bundles.body_of
+bundle_of = bundles.bundle_of
+is_whole = bundles.is_whole
+
+
+@pytest.fixture
+def source(opener: Any, make: Any) -> DiskStore:
+    """A store of three small entries, the last of which shares a kernel with the first."""
+    cache = opener()
+    for number in range(3):
+        blobs = make.contents(number, size=20)
+        blobs[1] = (Role.CPP_KERNEL, "kernel", b"\x7fELF" + bytes([number % 2]) * 20)
+        cache.publish(make.draft(number), blobs)
+    assert cache.flush()
+    return DiskStore(opener.root)
+
+
+# -- there and back
+
+
+@pytest.mark.parametrize("ring", [RING, Keyring()], ids=["signed", "unsigned"])
+def test_what_goes_in_comes_out(source: DiskStore, tmp_path: Path, ring: Keyring) -> None:
+    """Every entry and blob arrives, byte for byte but for the entry's seal, whose generation stays."""
+    report, target = imported(exported(source, ring), tmp_path / "target", ring, unsigned=ring is not RING)
+    assert (report.entries, report.blobs, report.left_out, report.stopped) == (3, 8, 0, None)
+    assert objects_in(target) == objects_in(source)
+    before, after = entries_in(source), entries_in(target)
+    assert before.keys() == after.keys()
+    for place, sealed in before.items():
+        assert sealed[HEADER_BYTES:] == after[place][HEADER_BYTES:]
+        assert generation_of(sealed) == generation_of(after[place]) > 0
+        assert (sealed == after[place]) == (ring is not RING)
+
+
+def test_a_lookup_hits_afterwards(source: DiskStore, tmp_path: Path, opener: Any, make: Any) -> None:
+    """The imported store serves hits through `open_cache`, also under another namespace, with the key alone."""
+    data = exported(source)
+    root = tmp_path / "other"
+    for place, namespace in ((root, "default"), (root / "ns" / "team", "team")):
+        imported(data, place)
+        key = f"wgk1-{RING.keys[0].secret.hex()}"
+        found = opener(dir=root, namespace=namespace, signing_key=key).lookup(make.key_of(2), make.always)
+        assert isinstance(found, Hit)
+        assert found.blobs["aot"].startswith((2).to_bytes(8, "big"))
+        assert found.files["kernel"].read_bytes() == b"\x7fELF" + bytes(20)
+    keyless = opener(dir=root, signing_key="").lookup(make.key_of(2), make.always)
+    assert not isinstance(keyless, Hit)
+
+
+def test_an_empty_bundle_is_a_bundle(tmp_path: Path) -> None:
+    """Of nothing there is a bundle, and importing it is no failure."""
+    data = exported(DiskStore(tmp_path / "none", readonly=True))
+    report, _ = imported(data, tmp_path / "target")
+    assert report == Transferred()
+
+
+def test_each_blob_goes_once_and_before_its_entry(source: DiskStore) -> None:
+    """The shared kernel is there once; all blobs that an entry names come before it."""
+    pieces = frames(exported(source))[1:]
+    kinds = [kind_of(piece) for piece in pieces]
+    assert sorted(kinds) == [BLOB] * 6 + [KERNEL] * 2 + [ENTRY] * 3 + [LAST]
+    assert kinds[-1] == LAST
+    assert pieces[-1] == pieces[-1][: HEADER_BYTES + HEAD.size] + struct.pack(">QQ", 8, 3)
+
+
+def test_the_same_bytes_as_kernel_and_as_result(opener: Any, make: Any, tmp_path: Path) -> None:
+    """A kernel whose bytes another entry has as a plain blob is still found as a file."""
+    cache = opener()
+    cache.publish(make.draft(1), [(Role.CPP_KERNEL, "k", b"same")])
+    ref = BlobRef(hashlib.sha256(b"same").hexdigest(), 4, Role.AOT_RESULT, "r", "raw", 4)
+    assert cache.flush()
+    entry = replace(make.draft(2), blobs=(ref,))
+    store = DiskStore(opener.root)
+    store.put_blob(ref, b"same")
+    store.put_entry(entry.key, entry.variant, seal(entry.key, canonical_entry(entry)))
+    report, target = imported(exported(store), tmp_path / "target")
+    assert (report.entries, report.blobs) == (2, 2)
+    assert objects_in(target) == objects_in(store)
+
+
+def test_a_selection_goes_alone(source: DiskStore, make: Any, tmp_path: Path) -> None:
+    """What was used since, and keys by their beginnings; the order is that of the files given."""
+    old = select_local(source, Selection())[0]
+    os.utime(old.path, (1e9, 1e9))
+    recent = select_local(source, Selection(since=2e9 - 1e9 + 1))
+    assert old.key not in {file.key for file in recent}
+    assert len(recent) == 2
+    chosen = select_local(source, Selection(prefixes=(make.key_of(1), make.key_of(2))))
+    assert {file.key for file in chosen} == {make.key_of(1), make.key_of(2)}
+    assert select_local(source, Selection(prefixes=("wg1f",))) == []
+
+
+def test_a_rotated_key(source: DiskStore, tmp_path: Path) -> None:
+    """A bundle signed with the old key is taken by who has the new key first and the old one still."""
+    data = exported(source)
+    both = parse_keys(new_key()).with_keys(RING)
+    report, target = imported(data, tmp_path / "target", both)
+    assert report.entries == 3
+    again, _ = imported(exported(target, both), tmp_path / "again", Keyring(both.keys[:1]))
+    assert (again.entries, again.stopped) == (3, None)
+
+
+def test_progress_is_told(source: DiskStore, tmp_path: Path) -> None:
+    """Whoever watches hears of growing counts, up to the last."""
+    seen: list[Transferred] = []
+    data = exported(source, watch=seen.append)
+    assert [report.entries for report in seen] == [1, 2, 3]
+    seen.clear()
+    report = import_bundle(
+        io.BytesIO(data), DiskStore(tmp_path / "t"), verifier=RING.verifier(unsigned=False), watch=seen.append
+    )
+    assert [one.bytes for one in seen] == sorted(one.bytes for one in seen)
+    assert seen[-1] == report
+
+
+def test_streams_that_give_and_take_little(source: DiskStore, tmp_path: Path) -> None:
+    """An unbuffered pipe, which takes and gives part of what is asked, carries a bundle."""
+    reader, writer = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(writer, "wb", buffering=0) as out:
+            files = select_local(source, Selection())
+            export_bundle(source, out, files, verifier=RING.verifier(unsigned=True), signer=RING.signer)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        report = import_bundle(pipe, DiskStore(tmp_path / "t"), verifier=RING.verifier(unsigned=False))
+    thread.join(30)
+    assert (report.entries, report.stopped) == (3, None)
+
+
+# -- trust
+
+
+def test_an_unsigned_bundle_is_refused(source: DiskStore, tmp_path: Path) -> None:
+    """Without a seal that is known nothing is written, and the reason names both ways out."""
+    report, store = imported(exported(source, Keyring()), tmp_path / "t")
+    assert isinstance(report.stopped, Untrusted)
+    assert "WARMGRAPH_SIGNING_KEY_FILE" in str(report.stopped)
+    assert "WARMGRAPH_TRUST=network" in str(report.stopped)
+    assert list(store.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("unsigned", [False, True])
+def test_another_key_is_refused_whatever_the_trust(source: DiskStore, tmp_path: Path, unsigned: bool) -> None:
+    """A bundle signed with an unknown key names that key; trust in the network does not help it."""
+    report, store = imported(exported(source), tmp_path / "t", parse_keys(new_key()), unsigned=unsigned)
+    assert isinstance(report.stopped, Untrusted)
+    assert RING.ids()[0] in str(report.stopped)
+    assert "WARMGRAPH_TRUST" not in str(report.stopped)
+    assert list(store.root.iterdir()) == []
+
+
+def test_refused_before_a_body_is_read(source: DiskStore, tmp_path: Path) -> None:
+    """What is not trusted is refused by its first head."""
+    stream = io.BytesIO(exported(source, Keyring()))
+    import_bundle(stream, DiskStore(tmp_path / "t"), verifier=RING.verifier(unsigned=False))
+    assert stream.tell() == PREAMBLE + HEADER_BYTES + HEAD.size
+
+
+def test_a_stripped_bundle_is_refused(source: DiskStore, tmp_path: Path) -> None:
+    """Signatures replaced by checksums are no signatures."""
+    pieces = frames(exported(source))[1:]
+    stripped = bundle_of([(kind_of(piece), body_of(piece)) for piece in pieces], Keyring())
+    report, _ = imported(stripped, tmp_path / "t")
+    assert isinstance(report.stopped, Untrusted)
+    # With trust in the network its entries are still signed, with a key that is known
+    report, _ = imported(stripped, tmp_path / "t", unsigned=True)
+    assert (report.entries, report.stopped) == (3, None)
+
+
+# -- stores that are not as they should be
+
+
+def test_damaged_entries_are_left_out(source: DiskStore, make: Any, tmp_path: Path) -> None:
+    """An entry, or a blob, that is damaged or gone does not stop the rest, and leaves nothing in the bundle."""
+    damages: list[Callable[[], object]] = [
+        lambda: source.layout.entry(make.key_of(0), "v0").write_bytes(b"garbage"),
+        lambda: _spoil(source, make.key_of(1)),
+    ]
+    for damage in damages:
+        damage()
+    out = io.BytesIO()
+    files = select_local(source, Selection())
+    report = export_bundle(source, out, files, verifier=RING.verifier(unsigned=True), signer=RING.signer)
+    assert (report.entries, report.damaged, report.incomplete) == (1, 2, 0)
+    taken, target = imported(out.getvalue(), tmp_path / "t")
+    assert (taken.entries, taken.blobs, taken.stopped) == (1, 3, None)
+    assert is_whole(target)
+
+
+def _spoil(store: DiskStore, key: str) -> None:
+    found = store.read_entry(key, "v0")
+    assert found is not None
+    ref = next(ref for ref in found[0].blobs if ref.role is Role.AOT_RESULT)
+    store.layout.blob(ref.digest, kernel=False).write_bytes(bytes(ref.size))
+
+
+def test_entries_of_others_are_left_out(source: DiskStore) -> None:
+    """What is signed with an unknown key is not signed anew with ours."""
+    entry = next(iter(select_local(source, Selection())))
+    other = parse_keys(new_key()).signer
+    source.put_entry(entry.key, entry.variant, seal(entry.key, entry.path.read_bytes()[HEADER_BYTES:], other))
+    out = io.BytesIO()
+    files = select_local(source, Selection())
+    report = export_bundle(source, out, files, verifier=RING.verifier(unsigned=True), signer=RING.signer)
+    assert (report.entries, report.untrusted) == (2, 1)
+
+
+def test_pruning_meanwhile_costs_only_what_is_pruned(source: DiskStore, tmp_path: Path) -> None:
+    """Entries, and blobs, that are evicted between listing and reading are passed by; the bundle is whole."""
+    files = select_local(source, Selection())
+
+    def shrinking() -> Iterator[Any]:
+        yield files[0]
+        files[1].path.unlink()
+        yield files[1]
+        for blob in list(source.layout.all_blobs()):
+            blob.path.unlink()
+        yield files[2]
+
+    report, target = imported(exported(source, files=shrinking()), tmp_path / "t")
+    assert (report.entries, report.stopped) == (1, None)
+    assert is_whole(target)
+
+
+def test_pruning_in_another_thread(opener: Any, make: Any, tmp_path: Path) -> None:
+    """Exports beside a prune that removes everything are whole bundles of what was still there."""
+    for attempt in range(5):
+        cache = opener()
+        for number in range(20):
+            cache.publish(make.draft(number), make.contents(number, size=20))
+        assert cache.flush()
+        store = DiskStore(opener.root)
+        pruner = threading.Thread(target=lambda s=store: s.prune(1, 1, now=4e9))
+        pruner.start()
+        data = exported(store)
+        pruner.join(60)
+        report, target = imported(data, tmp_path / f"t{attempt}")
+        assert (report.stopped, report.left_out) == (None, 0)
+        assert is_whole(target)
+
+
+def test_a_store_that_cannot_be_written_stops(source: DiskStore, tmp_path: Path) -> None:
+    """A full or read-only store ends the import, and what is there is told."""
+
+    class Full(DiskStore):
+        room = 5
+
+        def put_blob(self, ref: BlobRef, data: bytes) -> None:
+            self.room -= 1
+            if self.room < 0:
+                raise StoreUnavailable("full")
+            super().put_blob(ref, data)
+
+    store = Full(tmp_path / "t")
+    report = import_bundle(io.BytesIO(exported(source)), store, verifier=RING.verifier(unsigned=False))
+    assert isinstance(report.stopped, StoreUnavailable)
+    assert report.entries == len(entries_in(store)) == 1
+    assert report.blobs == 5
+
+
+def test_a_source_that_fails_is_cut_short(source: DiskStore, tmp_path: Path) -> None:
+    """An error of the disk or the pipe under a bundle is a reason, not an exception."""
+    data = io.BytesIO(exported(source))
+
+    class Failing(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            if data.tell() > 600:
+                raise OSError(5, "Input/output error")
+            return data.read(size)
+
+    report = import_bundle(Failing(), DiskStore(tmp_path / "t"), verifier=RING.verifier(unsigned=False))  # type: ignore[arg-type]
+    assert isinstance(report.stopped, Truncated)
+    assert "Input/output error" in str(report.stopped)
+
+
+def test_an_output_that_fails_raises(source: DiskStore) -> None:
+    """A full disk under the bundle is the caller's OSError: a part of a bundle must not pass for one."""
+    with Path("/dev/full").open("wb", buffering=0) as out, pytest.raises(OSError, match="No space"):
+        export_bundle(source, out, select_local(source, Selection()), verifier=RING.verifier(unsigned=True))
