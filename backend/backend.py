@@ -12,6 +12,7 @@ from warmgraph.cache import Journal, Mode, Settings, journal_dir, open_cache, re
 from . import torch_compat as compat
 from .compiler_settings import inductor_options
 from .engine import Engine
+from .fallback import attempt
 
 
 class Backend:
@@ -47,6 +48,16 @@ class Backend:
             return compat.compile_fx(gm, inputs, patches)
         return self._engine_for(current).compile(gm, inputs, patches)
 
+    def prepare(self) -> None:
+        """Called once, when `torch.compile` first names this backend. Raises ConfigError.
+
+        A setting that cannot be is told now, and not in the middle of a training step; and the connection to a
+        remote store is made while Dynamo traces.
+        """
+        current = settings()
+        if current.url is not None and current.mode is not Mode.OFF:
+            attempt("connect", current.strict, self._engine_for, current)
+
     def reset(self) -> None:
         """Called by `torch._dynamo.reset()`: recordings of CUDA graphs belong to the process, not the store."""
         compat.reset_cudagraphs()
@@ -61,5 +72,5 @@ class Backend:
             return self._engine
 
 
-settings()  # a setting that cannot be is told here, at torch.compile(), and not in the middle of a training step
 warmgraph = Backend()
+warmgraph.prepare()

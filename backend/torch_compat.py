@@ -238,7 +238,7 @@ def rebuild_tensor(storage: Any, *args: Any) -> torch.Tensor:
     """A pickled tensor. Newer dtypes come with an untyped storage, and the dtype as an argument."""
     typed = isinstance(storage, torch.TypedStorage)
     rebuild = torch._utils._rebuild_tensor_v2 if typed else torch._utils._rebuild_tensor_v3
-    return rebuild(storage, *args)  # type: ignore[no-any-return]
+    return rebuild(storage, *args)
 
 
 @contextlib.contextmanager

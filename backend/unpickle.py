@@ -125,11 +125,10 @@ def _known(module: str, name: str) -> _Loan:
         return _bare(_class(module, name))
     if module.startswith(LEFT_OUT) and name.isidentifier() and name[0].isupper():
         return _Loan(_LeftOut)
-    # dtypes and memory formats, `torch float32` and `torch._utils torch.channels_last`
-    if module in ("torch", "torch._utils"):
-        value = getattr(torch, name.removeprefix("torch."), None)
-        if isinstance(value, (torch.dtype, torch.memory_format)):
-            return _Loan(value)
+    # A memory format says `torch.channels_last`, of whatever module had a `torch` in it where it was pickled.
+    value = vars(torch).get(name.removeprefix("torch."))
+    if isinstance(value, torch.dtype if module == "torch" else torch.memory_format):
+        return _Loan(value)
     _refuse("a name", f"{module}.{name}")
 
 
@@ -198,6 +197,7 @@ class _Call:
     """A function that can be called and not written to."""
 
     __slots__ = ("_function",)
+    _function: Callable[..., Any]
 
     def __init__(self, function: Callable[..., Any]) -> None:
         object.__setattr__(self, "_function", function)

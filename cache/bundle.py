@@ -27,7 +27,7 @@ from typing import BinaryIO
 
 from .codec import KEY, MAX_BLOB_BYTES, MAX_ENTRY_BYTES
 from .layout import EntryFile
-from .seal import CHECKSUM, HEADER_BYTES, Signer, Verifier, generation_of, seal, unseal
+from .seal import CHECKSUM, HEADER_BYTES, Signer, Verifier, generation_of, seal, unseal, unverified_body
 from .transfer import Incomplete, Place, Transferred, Watch, open_sealed, place_of, read_blobs, read_local, reseal
 from .typing import BlobRef, CorruptEntry, Entry, Role, Store, StoreUnavailable, Untrusted
 
@@ -85,10 +85,11 @@ def export_bundle(
 def import_bundle(
     source: BinaryIO, store: Store, *, verifier: Verifier, watch: Watch = lambda report: None
 ) -> Transferred:
-    """Write what is in a bundle to `store`, sealed as it is. Raises nothing for what the bundle holds.
+    """Write what is in a bundle to `store`, a private one: there its entries have checksums, no signatures.
 
-    `stopped` says why reading ended before the bundle's end: Untrusted (whose words say what to do; nothing was
-    read), Truncated, CorruptEntry, or StoreUnavailable. What was written until then is good, each entry by itself.
+    Raises nothing for what the bundle holds. `stopped` says why reading ended before the bundle's end: Untrusted
+    (whose words say what to do; nothing was read), Truncated, CorruptEntry, or StoreUnavailable. What was written
+    until then is good, each entry by itself.
     """
     importing = _Import(store, verifier)
     try:
@@ -186,7 +187,8 @@ class _Import:
         for ref in entry.blobs:
             if place_of(ref) not in self._places:
                 raise Incomplete(f"blob {ref.name!r:.80} is not in the bundle before the entry that names it")
-        self._store.put_entry(key, entry.variant, sealed)
+        # With a checksum from here on: a local folder is private, and whoever uses it may not have the key (an image).
+        self._store.put_entry(key, entry.variant, seal(key, unverified_body(sealed), None, generation_of(sealed)))
         self.report = replace(self.report, entries=self.report.entries + 1, bytes=self.report.bytes + len(sealed))
 
     def _check_end(self, body: bytes) -> None:

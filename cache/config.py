@@ -33,11 +33,11 @@ class Settings:
     dir_mode: Mode = Mode.READWRITE
     url_mode: Mode = Mode.READWRITE
     signing_key_file: Path | None = None
-    signing_key: Keyring = Keyring()
+    signing_key: Keyring = field(default_factory=Keyring)
     trust: Trust = Trust.SIGNED
     wait: float = 300.0
     ttl: float = 30 * 86_400.0
-    keyring: Keyring = Keyring()
+    keyring: Keyring = field(default_factory=Keyring)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 

@@ -48,12 +48,16 @@ _WHY_BYTES = 4096
 class DiskStore:
     """A folder of entries and blobs. Raises StoreUnavailable at once when the folder is not private.
 
+    verifier: whose seals the tools below believe (lookups have their own); None: checksums only.
     The folder is created when missing (unless readonly, which then holds nothing). One that cannot be
     written still serves reads.
     """
 
-    def __init__(self, root: Path, *, readonly: bool = False, name: str = "disk") -> None:
+    def __init__(
+        self, root: Path, *, readonly: bool = False, name: str = "disk", verifier: Verifier | None = None
+    ) -> None:
         self.name = name
+        self.verifier = verifier
         self.root = root
         self.readonly = readonly
         self.layout = Layout(root)
@@ -133,12 +137,12 @@ class DiskStore:
         """Every entry, in no order. Opens none of them."""
         return self.layout.all_entries()
 
-    def read_entry(self, key: str, variant: str, verifier: Verifier | None = None) -> tuple[Entry, int] | None:
-        """One entry, checked, and the size of its own file; None when absent. Raises CorruptEntry."""
+    def read_entry(self, key: str, variant: str) -> tuple[Entry, int] | None:
+        """One entry, checked, and the size of its own file; None when absent. Raises CorruptEntry, Untrusted."""
         sealed = read_bounded(self.layout.entry(key, variant), HEADER_BYTES + MAX_ENTRY_BYTES)
         if sealed is None:
             return None
-        return decode_entry(key, unseal(key, sealed, verifier)), len(sealed)
+        return decode_entry(key, unseal(key, sealed, self.verifier)), len(sealed)
 
     def usage(self) -> eviction.Usage:
         """What lies on disk. One pass over the listings; no file is opened."""

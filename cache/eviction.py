@@ -101,7 +101,7 @@ def prune(layout: Layout, max_bytes: int, max_files: int, now: float) -> PruneRe
     # Blobs before entries: a blob listed here whose entry comes later is still found to be referenced, and
     # one put after this listing is not touched.
     blobs = {file.name: file for file in layout.all_blobs()}
-    plan = _Plan(blobs, [(file, _names(file)) for file in layout.all_entries()])
+    plan = _Plan(blobs, [(file, names_in(file)) for file in layout.all_entries()])
     evicted = plan.evict(max_bytes, max_files)
     _remove_empty(layout.key_folders())
     dead = [file for name, file in blobs.items() if not plan.references[name]]
@@ -154,7 +154,7 @@ def blob_names(entry: Entry) -> frozenset[str]:
     return frozenset(ref.digest + KERNEL_SUFFIX if ref.role is Role.CPP_KERNEL else ref.digest for ref in entry.blobs)
 
 
-def _names(file: EntryFile) -> frozenset[str]:
+def names_in(file: EntryFile) -> frozenset[str]:
     """What an entry on disk names. A damaged one names nothing: the next lookup quarantines it anyway."""
     sealed = read_bounded(file.path, HEADER_BYTES + MAX_ENTRY_BYTES)
     with suppress(CorruptEntry):

@@ -1,4 +1,4 @@
-"""Files for the kernels of a hit, since only a file can be `dlopen`ed: a store's own, or one of this process. No store."""
+"""Files for the kernels of a hit (only a file can be `dlopen`ed): a store's own, or this process's. Not a store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kernel_file(ref: BlobRef, data: bytes, found_in: Store, others: Iterable[Sto
 
 
 class Spill:
-    """Kernels as files of this process alone, gone at exit: a private temporary folder (0700), made when first needed. A forked child makes its own."""
+    """A private temporary folder (0700) of this process, made when first needed. A forked child makes its own."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None

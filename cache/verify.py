@@ -10,21 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .blobs import verify_blob
-from .eviction import GRACE, TEMPORARY_AGE, blob_names
+from .eviction import GRACE, TEMPORARY_AGE, blob_names, names_in
 from .files import remove
 from .layout import KERNEL_SUFFIX, BlobFile, EntryFile
-from .typing import BlobRef, CorruptEntry, Entry, Role
+from .typing import BlobRef, CorruptEntry, Entry, Role, Untrusted
 
 if TYPE_CHECKING:
     from .disk import DiskStore
 
 
 class Flaw(str, Enum):
-    """What can be wrong with a file. The last three are untidy, not wrong: no lookup is affected."""
+    """What can be wrong with a file. Untrusted: signed with a key that is not known here, and never loaded; it is
+    left alone, for whoever has the key. The last three are untidy, not wrong: no lookup is affected.
+    """
 
     CORRUPT_ENTRY = "corrupt-entry"
     CORRUPT_BLOB = "corrupt-blob"
     INCOMPLETE = "incomplete-entry"
+    UNTRUSTED = "untrusted-entry"
     ORPHAN_BLOB = "orphan-blob"
     TEMPORARY = "temporary-file"
     FOREIGN = "foreign-file"
@@ -32,7 +35,7 @@ class Flaw(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One flaw. fixed: it was quarantined (entries) or removed (others). Foreign files are never touched."""
+    """One flaw. fixed: it was quarantined (entries) or removed (others), never if foreign or untrusted."""
 
     path: Path
     flaw: Flaw
@@ -92,6 +95,9 @@ def _bad_blobs(store: DiskStore, blobs: dict[str, BlobFile]) -> Iterator[Finding
 def _check_entry(store: DiskStore, file: EntryFile, bad: frozenset[str], named: set[str]) -> Finding | None:
     try:
         found = store.read_entry(file.key, file.variant)
+    except Untrusted as error:
+        named |= names_in(file)  # its blobs are no orphans
+        return Finding(file.path, Flaw.UNTRUSTED, str(error))
     except CorruptEntry as error:
         return Finding(file.path, Flaw.CORRUPT_ENTRY, str(error))
     if found is None:
@@ -125,7 +131,7 @@ def _leftovers(store: DiskStore, blobs: dict[str, BlobFile], known: frozenset[st
 
 def _fixed(store: DiskStore, finding: Finding) -> Finding:
     path = finding.path
-    if finding.flaw is Flaw.FOREIGN:
+    if finding.flaw in (Flaw.FOREIGN, Flaw.UNTRUSTED):
         return finding
     if finding.flaw in (Flaw.CORRUPT_ENTRY, Flaw.INCOMPLETE):
         store.quarantine(path.parent.name, path.name, finding.detail)

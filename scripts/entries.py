@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-from warmgraph.cache import CorruptEntry, DiskStore, Entry, EntryFile, Role, Scalar, StoreUnavailable, decode_blob
+from warmgraph.cache import (
+    CorruptEntry,
+    DiskStore,
+    Entry,
+    EntryFile,
+    Role,
+    Scalar,
+    StoreUnavailable,
+    Untrusted,
+    decode_blob,
+)
 
 from .output import ago, epilog, json_option, plain, print_json, seconds, size, table, talk
 from .store import TIP, find_store
@@ -92,6 +102,9 @@ def _entries(store: DiskStore, prefix: str = "") -> Iterator[tuple[EntryFile, En
             continue
         try:
             read = store.read_entry(file.key, file.variant)
+        except Untrusted as error:
+            talk(f"{file.key[:14]} is passed by: it is {error}. TIP: warmgraph config lists the keys known here")
+            continue
         except CorruptEntry as error:
             talk(f"{file.key[:14]} is damaged ({error}). TIP: warmgraph verify --fix")
             continue

@@ -9,6 +9,8 @@ from typing import Any
 import click
 from warmgraph.cache import (
     DiskStore,
+    Keyring,
+    RemoteUrl,
     VerifyReport,
     as_plain,
     describe,
@@ -29,11 +31,12 @@ TIP = 'TIP: run a model with torch.compile(model, backend="warmgraph"), or set W
 def find_store(*, readonly: bool = True) -> DiskStore | None:
     """The disk store of the current settings. None, and a word on stderr, when there is none yet."""
     root = store_root(settings())
-    store = DiskStore(root, readonly=True)  # raises StoreUnavailable; creates nothing
+    verifier = settings().keyring.verifier(unsigned=True)
+    store = DiskStore(root, readonly=True, verifier=verifier)  # raises StoreUnavailable; creates nothing
     if not root.is_dir():
         talk(f"there is no store at {root} yet. {TIP}")
         return None
-    return store if readonly else DiskStore(root)
+    return store if readonly else DiskStore(root, verifier=verifier)
 
 
 @click.command(epilog=epilog("warmgraph stats --json", "the store cannot be read"))
@@ -149,5 +152,9 @@ def config(as_json: bool) -> int:
 
 
 def _typed(value: object) -> object:
-    """A setting's value as JSON has it."""
+    """A setting's value as JSON has it. No secret is in it."""
+    if isinstance(value, RemoteUrl):
+        return value.masked
+    if isinstance(value, Keyring):
+        return value.ids()
     return value.value if isinstance(value, Enum) else str(value) if isinstance(value, Path) else value

@@ -144,8 +144,6 @@ def import_command(bundle: str, as_json: bool) -> int:
         report = replace(report, stopped=type(report.stopped)(f"{report.stopped} (what came before that is kept)"))
     _summary(report, f"imported {_amount(report)}, to {store.root}", as_json, name="stdin" if bundle == "-" else bundle)
     _keep_within(store)
-    if report.entries and current.keyring.keys:
-        talk("entries stay signed: processes that use this folder need the same WARMGRAPH_SIGNING_KEY_FILE")
     return 1 if report.stopped or report.left_out else 0
 
 
@@ -276,11 +274,11 @@ def _amount(report: Transferred) -> str:
     return f"{report.entries} entries{there} and {report.blobs} blobs, {size(report.bytes)}"
 
 
-def _tell_left_out(report: Transferred, advice: str) -> None:
-    for count, what in (
-        (report.damaged, "damaged"),
-        (report.incomplete, "incomplete: not all of their blobs are there"),
-        (report.untrusted, "not trusted: not signed, or with a key that is not known here"),
+def _tell_left_out(report: Transferred, on_damage: str) -> None:
+    for count, what, advice in (
+        (report.damaged, "damaged", on_damage),
+        (report.incomplete, "incomplete", "Blobs of theirs were evicted"),
+        (report.untrusted, "not trusted", "Their key is not known here. TIP: add it to WARMGRAPH_SIGNING_KEY_FILE"),
     ):
         if count:
             talk(f"left out {count} entries that are {what}. {advice}")

@@ -58,7 +58,9 @@ class Call:
             sockets = [user._sock for user in self._users if getattr(user, "warmgraph_call", None) is self]
             sockets += self._sockets
         for sock in sockets:
-            with suppress(OSError, AttributeError):
+            if sock is None:  # its thread has closed it already
+                continue
+            with suppress(OSError):
                 # Not `sock.shutdown`: an SSLSocket's own pulls away what the other thread is reading with.
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
 

@@ -62,7 +62,7 @@ class Client:
         doing: for the message, such as "read an entry". inline: see `bounded`.
         """
 
-        importlib.import_module("redis")  # here, so that a slow disk does not pass for a silent server
+        _import_redis()  # here, so that a slow disk does not pass for a silent server
 
         def on_network() -> T:
             redis = self._redis if self._connected else self._wait_for_connector(seconds, inline=inline)
@@ -78,7 +78,11 @@ class Client:
             raise unavailable(error, self._url, doing, use) from error
 
     def warm_up(self) -> None:
-        """Start connecting in the background; what comes of it shows when the client is used."""
+        """Start connecting in the background; what comes of it shows when the client is used.
+
+        Also what makes a first publish at the very end possible: redis-py cannot be imported once the interpreter
+        shuts down.
+        """
         with self._lock:
             if not self._connected:
                 self._start_connector()
@@ -165,6 +169,13 @@ class Clients:
 
 
 # -- building redis-py's clients
+
+
+def _import_redis() -> None:
+    try:
+        importlib.import_module("redis")
+    except (ImportError, RuntimeError) as error:  # not there; or what it imports refuses at interpreter shutdown
+        raise StoreUnavailable(f"redis-py cannot be imported ({error}); pip install redis, or unset the URL") from error
 
 
 def _newer() -> bool:

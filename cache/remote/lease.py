@@ -22,6 +22,7 @@ from ..typing import Held, StoreUnavailable
 from .calls import start_thread
 from .client import Clients
 from .names import Names
+from .requests import values_at
 from .scripts import ACQUIRE, BEAT, RELEASE, Argument, Script
 
 logger = logging.getLogger(__package__)
@@ -90,16 +91,18 @@ class RedisLeases:
         keys = [self._names.lease(key), self._names.fence(key)]
         owner = self._owner()
         try:
-            answer = self._run("take a lease", ACQUIRE, keys, [owner, self._milliseconds], self._clients.deadline)
-            won, text = _answer(answer)
+            won, text = self._clients.small.run(
+                lambda redis: _answer(ACQUIRE.run(redis, keys, [owner, self._milliseconds])),
+                self._clients.deadline,
+                doing="take a lease",
+                use="write",
+            )
         except StoreUnavailable:
             # It may have been given, and only the answer lost: others must not wait for an owner who knows nothing.
             start_thread(lambda: self._release(keys, f" {owner}", ""), "warmgraph-lease")
             raise
         if not won:
             return _held(text)
-        if not _TOKEN.fullmatch(text):
-            raise StoreUnavailable(f"cannot take a lease at {self._clients.url.masked}: its token makes no sense")
         lease = RedisLease(self, keys, int(text), f"{text} {owner}")
         with self._changed:
             self._held.add(lease)
@@ -110,8 +113,10 @@ class RedisLeases:
 
     def peek(self, key: str) -> Held | None:
         name = self._names.lease(key)
-        value = self._clients.small.run(lambda redis: redis.get(name), self._clients.deadline, doing="see a lease")
-        return _held(value.decode("utf-8", "replace")) if isinstance(value, bytes) else None
+        [value] = self._clients.small.run(
+            lambda redis: values_at(redis, [name]), self._clients.deadline, doing="see a lease"
+        )
+        return None if value is None else _held(value.decode("utf-8", "replace"))
 
     # -- for leases
 
@@ -181,9 +186,12 @@ class RedisLeases:
 
 
 def _answer(answer: Any) -> tuple[bool, str]:
+    """What ACQUIRE says: (given, token or who has it)."""
     if isinstance(answer, list) and len(answer) == 2 and answer[0] in (0, 1) and isinstance(answer[1], bytes):
-        return answer[0] == 1, answer[1].decode("utf-8", "replace")
-    raise StoreUnavailable("cannot take a lease: the server's answer makes no sense")
+        given, text = answer[0] == 1, answer[1].decode("utf-8", "replace")
+        if not given or _TOKEN.fullmatch(text):
+            return given, text
+    raise ValueError("not the answer to taking a lease")
 
 
 def _held(value: str) -> Held:

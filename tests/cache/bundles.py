@@ -86,7 +86,7 @@ def end_of(blobs: int, entries: int) -> tuple[int, bytes]:
 def is_whole(store: DiskStore, ring: Keyring = RING) -> bool:
     """Whether every entry in the store would be believed and is complete."""
     for file in store.scan():
-        found = store.read_entry(file.key, file.variant, ring.verifier(unsigned=True))
+        found = DiskStore(store.root, verifier=ring.verifier(unsigned=True)).read_entry(file.key, file.variant)
         assert found is not None
         for ref in found[0].blobs:
             if hashlib.sha256(store.blob(ref) or b"").hexdigest() != ref.digest:

@@ -166,7 +166,7 @@ def test_prune_beside_another_prune(filled: Any, monkeypatch: pytest.MonkeyPatch
     from warmgraph.cache import eviction
 
     store = DiskStore(filled.root)
-    real = eviction._names
+    real = eviction.names_in
     calls: list[object] = []
 
     def racing(file: Any) -> frozenset[str]:
@@ -175,7 +175,7 @@ def test_prune_beside_another_prune(filled: Any, monkeypatch: pytest.MonkeyPatch
             store.prune(0, 0)
         return real(file)
 
-    monkeypatch.setattr(eviction, "_names", racing)
+    monkeypatch.setattr(eviction, "names_in", racing)
     store.prune(0, 0)
     assert store.usage().files == 0
 

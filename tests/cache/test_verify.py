@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from warmgraph.cache import DiskStore, Finding, Flaw, Hit
+from warmgraph.cache import DiskStore, Finding, Flaw, Hit, new_key, parse_keys
 
 
 @pytest.fixture
@@ -97,3 +97,16 @@ def test_orphans_are_not_wrong(store: DiskStore, make: SimpleNamespace) -> None:
     report = store.verify()
     assert report.ok
     assert flaws(report.findings) == [Flaw.ORPHAN_BLOB] * 3
+
+
+def test_what_is_signed_is_not_damaged(opener: Any, make: SimpleNamespace) -> None:
+    """Entries signed with a key that is not known here are told of, and left alone even by fix; known ones are fine."""
+    ring = parse_keys(new_key())
+    cache = opener(signing_key=f"wgk1-{ring.keys[0].secret.hex()}")
+    cache.publish(make.draft(1), make.contents(1))
+    assert cache.flush()
+    unknown = DiskStore(opener.root).verify(fix=True)
+    assert [(found.flaw, found.fixed) for found in unknown.findings] == [(Flaw.UNTRUSTED, False)]
+    assert unknown.ok
+    known = DiskStore(opener.root, verifier=ring.verifier(unsigned=True)).verify()
+    assert (known.entries, known.findings) == (1, ())

@@ -32,7 +32,7 @@ def load(name: str) -> ModuleType:
 
 
 proxying = load("proxy")
-running = load("servers")
+servers = load("servers")
 RING: Keyring = parse_keys(new_key())
 
 
@@ -53,14 +53,19 @@ def open_store(url: str, **changes: Any) -> RedisStore:
 @pytest.fixture
 def make() -> SimpleNamespace:
     return SimpleNamespace(
-        key_of=key_of, ref_of=ref_of, open_store=open_store, ring=RING, Mode=proxying.Mode, servers=running
+        key_of=key_of, ref_of=ref_of, open_store=open_store, ring=RING, Mode=proxying.Mode, servers=servers
     )
+
+
+@pytest.fixture(scope="session")
+def running() -> ModuleType:
+    return servers
 
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("redis")
-    with running.server(folder, "--unixsocket", str(folder / "s"), "--enable-debug-command", "yes") as one:
+    with servers.server(folder, "--unixsocket", str(folder / "s"), "--enable-debug-command", "yes") as one:
         yield one
 
 
@@ -74,7 +79,7 @@ def server(shared_server: Any) -> Any:
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Any]:
     """A server of the test's own, which it may kill."""
-    with running.server(tmp_path / "redis") as one:
+    with servers.server(tmp_path / "redis") as one:
         yield one
 
 
@@ -111,8 +116,8 @@ def random_blob() -> Callable[[int], tuple[BlobRef, bytes]]:
 @pytest.fixture(scope="session")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A server that speaks TLS only, and asks for a certificate; `certificates` is the folder of all of them."""
-    folder = running.certificates(tmp_path_factory.mktemp("tls"))
-    port = running.free_port()
+    folder = servers.certificates(tmp_path_factory.mktemp("tls"))
+    port = servers.free_port()
     connect = {
         "port": port,
         "ssl": True,
@@ -123,18 +128,18 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     options = [f"--tls-port {port}", "--port 0", "--bind 127.0.0.1", f"--tls-ca-cert-file {folder}/ca.crt"]
     options += [f"--tls-cert-file {folder}/server.crt", f"--tls-key-file {folder}/server.key"]
     arguments = [word for option in options for word in option.split()]
-    with running.server(folder / "redis", *arguments, **connect) as one:
+    with servers.server(folder / "redis", *arguments, **connect) as one:
         one.certificates = folder
         yield one
 
 
 @pytest.fixture(scope="session")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with running.cluster(tmp_path_factory.mktemp("cluster")) as found:
+    with servers.cluster(tmp_path_factory.mktemp("cluster")) as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with running.sentinel(tmp_path_factory.mktemp("sentinel")) as found:
+    with servers.sentinel(tmp_path_factory.mktemp("sentinel")) as found:
         yield found

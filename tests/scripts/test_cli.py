@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 from warmgraph.scripts import main
 
-COMMANDS = ("demo", "stats", "ls", "show", "verify", "prune", "config", "journal")
+COMMANDS = (
+    *("demo", "stats", "ls", "show", "verify", "prune", "export", "import"),
+    *("push", "pull", "ping", "keygen", "config", "journal"),
+)
 WITHOUT_TORCH = (["stats"], ["ls"], ["show", "wg1"], ["verify"], ["prune"], ["config"], ["journal"])
 PROGRAM = "import sys; from warmgraph.scripts import main; "
 

@@ -1,0 +1,288 @@
+"""Results are unpickled by name lists: a hostile pickle runs nothing, and no real one is refused."""
+
+import builtins
+import collections
+import copyreg
+import enum
+import functools
+import importlib
+import importlib.util
+import inspect
+import io
+import json
+import marshal
+import operator
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sympy
+import torch
+from torch._functorch._aot_autograd.schemas import OutputType
+from torch._inductor.output_code import CompiledFxGraph
+from warmgraph.backend import torch_compat as compat
+from warmgraph.backend.allowed import DATA, LENT, METHODS
+from warmgraph.backend.generated import Payload
+from warmgraph.backend.unpickle import NotAllowed, unpickle
+from warmgraph.cache import DiskStore, Role
+from warmgraph.cache.packed import pack
+
+
+class Call:
+    """Pickles to a call of `function`."""
+
+    def __init__(self, function, *args):
+        self.reduced = function, args
+
+    def __reduce__(self):
+        return self.reduced
+
+
+def named(module, name, *args):
+    """A call of `module.name`, whether or not it exists here."""
+    spell = b"".join(b"\x8c" + bytes([len(text)]) + text.encode() for text in (module, name)) + b"\x93"
+    return b"\x80\x05" + spell + pickle.dumps(args, protocol=5)[2:-1] + b"R."
+
+
+def written_to(thing, state):
+    """BUILD on `thing` itself."""
+    return b"\x80\x05" + pickle.dumps(thing, protocol=5)[2:-1] + pickle.dumps(state, protocol=5)[2:-1] + b"b."
+
+
+TRAP = "trap-was-sprung"
+CODE = f"__import__('os').system('touch {TRAP}')"
+
+
+def touch(protocol=5):
+    return pickle.dumps(Call(os.system, f"touch {TRAP}"), protocol)
+
+
+def inner_storage():
+    buffer = io.BytesIO()
+    torch.save(Call(os.system, f"touch {TRAP}"), buffer)
+    return buffer.getvalue()
+
+
+BODY = {"_code": "def forward(self): return ()", "_modules": {}}
+
+HOSTILE = {
+    "os.system": touch(),
+    "subprocess": pickle.dumps(Call(subprocess.check_call, ["touch", TRAP])),
+    "eval": pickle.dumps(Call(builtins.eval, CODE)),
+    "exec": pickle.dumps(Call(builtins.exec, CODE)),
+    "__import__": pickle.dumps(Call(builtins.__import__, "antigravity")),
+    "open": pickle.dumps(Call(open, TRAP, "w")),
+    "getattr": pickle.dumps(Call(getattr, torch.Size(), "count")),
+    "getattr of a class": pickle.dumps(Call(getattr, torch.Tensor, "__reduce_ex__")),
+    "import_module": pickle.dumps(Call(importlib.import_module, "this")),
+    "partial": pickle.dumps(functools.partial(os.system, f"touch {TRAP}")),
+    "a default factory": pickle.dumps(Call(collections.defaultdict, os.system)),
+    "a harmless default factory": named("collections", "defaultdict", len),
+    "attrgetter": pickle.dumps(operator.attrgetter("system")),
+    "methodcaller": pickle.dumps(operator.methodcaller("system", CODE)),
+    "copyreg": pickle.dumps(Call(copyreg._reconstructor, dict, object, None)),
+    "add_extension": pickle.dumps(Call(copyreg.add_extension, "os", "system", 240)),
+    "an unknown extension code": b"\x80\x05\x82\xf0.",
+    "a persistent id": b"\x80\x05\x8c\x01aQ.",
+    "marshal": pickle.dumps(Call(marshal.loads, marshal.dumps(compile(CODE, "x", "exec")))),
+    "FunctionType": named("types", "FunctionType", None, {}),
+    "CodeType": named("types", "CodeType", 0),
+    "pickle.loads": pickle.dumps(Call(pickle.loads, touch())),
+    "torch.load": pickle.dumps(Call(torch.load, TRAP)),
+    "a pickle in a storage": pickle.dumps(Call(torch.storage._load_from_bytes, inner_storage())),
+    "a bare pickle in a storage": pickle.dumps(Call(torch.storage._load_from_bytes, touch(2))),
+    "_rebuild_from_type_v2": pickle.dumps(Call(torch._tensor._rebuild_from_type_v2, os.system, int, ("true",), {})),
+    "_rebuild_parameter": pickle.dumps(Call(torch._utils._rebuild_parameter, None, True, {})),
+    "_rebuild_wrapper_subclass": pickle.dumps(Call(torch._utils._rebuild_wrapper_subclass, int)),
+    "a tensor of no storage": pickle.dumps(Call(torch._utils._rebuild_tensor_v2, "s", 0, (1,), (1,), False, {})),
+    "torch.hub": pickle.dumps(Call(torch.hub.load, "a/b", "c")),
+    "sympify": pickle.dumps(Call(sympy.sympify, CODE)),
+    "parse_expr": named("sympy.parsing.sympy_parser", "parse_expr", CODE),
+    "lambdify": named("sympy.utilities.lambdify", "lambdify", [], CODE),
+    "a library loaded": named("torch._inductor.output_code", "CompiledAOTI", "x.so", "cpu"),
+    "torch.ops.load_library": named("torch._ops", "_Ops.load_library", "x.so"),
+    "ctypes": named("ctypes", "CDLL", "x.so"),
+    "a dotted way out": named("torch._inductor.output_code", "os.system", f"touch {TRAP}"),
+    "a module's own import": named("torch._inductor.triton_bundler", "shutil", "x"),
+    "a user's class": named("__main__", "Anything"),
+    "an unimported module": named("antigravity", "fly"),
+    "a graph module's source": pickle.dumps(Call(compat.reduce_graph_module, BODY, CODE)),
+    "a change to a class": written_to(CompiledFxGraph, (None, {"post_compile": 1})),
+    "a change to a lent class": written_to(torch.SymInt, (None, {"node": 1})),
+    "a change to an enum member": written_to(OutputType.non_alias, {"_value_": 7}),
+    "a change to a function": written_to(compat.reduce_graph_module, (None, {"__defaults__": (1,)})),
+    "a change to a tensor class": written_to(torch.Tensor, (None, {"add": 1})),
+    "a change to builtins": written_to(int, (None, {"real": 1})),
+    "an allowed class alone": pickle.dumps(torch.Size([1])),
+    "a payload of nothing": pickle.dumps(Payload(None, [], {})),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_pickle_is_refused_before_anything_runs(name, tmp_path, monkeypatch):
+    """Refused by an exception; no file, no import, and no class is another afterwards."""
+    monkeypatch.chdir(tmp_path)
+    imported, node = set(sys.modules), torch.SymInt.__dict__.get("node")
+    with pytest.raises((NotAllowed, pickle.UnpicklingError, ValueError, TypeError)):
+        unpickle(HOSTILE[name])
+    assert not list(tmp_path.iterdir())
+    assert not {"this", "antigravity"} & (set(sys.modules) - imported)
+    assert torch.SymInt.__dict__.get("node") is node
+    assert (OutputType.non_alias.value, OutputType(1)) == (1, OutputType.non_alias)
+    assert inspect.isfunction(CompiledFxGraph.post_compile)
+    assert callable(torch.Tensor.add)
+
+
+def test_the_refusal_says_what_was_asked_for():
+    """The name, so that a real result that needs one more is repaired in a minute."""
+    with pytest.raises(NotAllowed, match=r"posix\.system"):
+        unpickle(touch())
+
+
+def test_an_extension_code_that_someone_registered_is_refused(tmp_path, monkeypatch):
+    """copyreg keeps what it resolved, so the second use would not ask us."""
+    monkeypatch.chdir(tmp_path)
+    copyreg.add_extension("posix", "system", 241)
+    try:
+        data = b"\x80\x05\x82\xf1" + pickle.dumps((f"touch {TRAP}",), protocol=5)[2:-1] + b"R."
+        copyreg._extension_cache[241] = os.system
+        with pytest.raises(NotAllowed, match="extension"):
+            unpickle(data)
+    finally:
+        copyreg.remove_extension("posix", "system", 241)
+    assert not list(tmp_path.iterdir())
+
+
+def test_symbolic_sizes_are_left_out_and_their_text_is_not_parsed(tmp_path, monkeypatch):
+    """`sympify`, and every sympy Function's constructor, evaluates a string."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotAllowed, match="_LeftOut"):
+        unpickle(named("torch.utils._sympy.functions", "FloorDiv", CODE, CODE))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_memory_format_is_one_whatever_module_it_was_found_in():
+    """pickle looks for a module that has a `torch` in it: often the user's own, which need not be importable here."""
+    with pytest.raises(NotAllowed, match=r"a whole.*memory_format"):
+        unpickle(b"\x80\x05\x8c\x0bno_such_one\x8c\x13torch.channels_last\x93.")
+
+
+# What only some of the versions that we support have, and what is not installed without a GPU.
+ELSEWHERE = {
+    "torch._inductor.runtime.autotune_cache.LocalAutotuneCache",
+    "torch._inductor.runtime.autotune_cache._LocalAutotuneCacheBackend",
+}
+
+
+def test_every_name_in_the_tables_is_a_class_here():
+    """A name that is gone would be a hole for whoever could bring it back."""
+    missing = set()
+    for table in (DATA, LENT):
+        for module, names in table.items():
+            if module.startswith("triton") and importlib.util.find_spec("triton") is None:
+                continue
+            loaded = importlib.import_module(module)
+            missing |= {
+                f"{module}.{n}" for n in names.split() if n != "*" and not inspect.isclass(getattr(loaded, n, 0))
+            }
+    assert missing <= ELSEWHERE
+    assert all(place.rpartition(".")[2] in DATA[place.rpartition(".")[0]].split() for place in METHODS.values())
+
+
+# Constructing these without __init__ is all that a pickle can do; a __setstate__ or __new__ of their own would run.
+KNOWN_HOOKS = {
+    "AutotuneCache.__setstate__",  # opens a Redis client from this process's settings if the state has a key
+    "CachingAutotuner.__setstate__",  # a fresh lock
+    "DeviceProperties.__new__",  # named tuples
+    "ShardOrderEntry.__new__",
+    "TensorMeta.__new__",
+    "Payload.__setstate__",  # dataclasses with slots
+    "CudagraphCachedInfo.__setstate__",
+    "PlaceholderInfo.__setstate__",
+    *(f"{name}.__setstate__" for name in ("Shard", "Replicate", "Partial", "_StridedShard")),  # C++ records
+}
+
+
+def test_plain_data_has_no_hooks_that_are_not_known():
+    """What runs when a bare instance is made and given its state: read, one by one."""
+    hooks = set()
+    for module, names in DATA.items():
+        if module.startswith("triton"):
+            continue
+        for name in names.split():
+            cls = getattr(importlib.import_module(module), name, None)
+            if inspect.isclass(cls) and not issubclass(cls, enum.Enum):
+                owners = [c for c in cls.__mro__ if c.__module__.startswith(("torch.", "warmgraph."))]
+                hooks |= {f"{name}.{h}" for c in owners for h in ("__new__", "__setstate__") if h in vars(c)}
+    assert hooks - KNOWN_HOOKS == set()
+
+
+PROGRAM = """
+import json, os, torch, warmgraph
+
+@torch.compile(backend="warmgraph")
+def f(x, w):
+    return torch.relu(x @ w).softmax(-1)
+
+x, w = torch.arange(12.0).reshape(3, 4), torch.arange(20.0).reshape(4, 5).requires_grad_()
+y = f(x, w)
+y[:, 0].sum().backward()
+v = w.detach().clone().requires_grad_()
+z = torch.relu(x @ v).softmax(-1)
+z[:, 0].sum().backward()
+warmgraph.flush()
+agree = bool(torch.allclose(y, z) and torch.allclose(w.grad, v.grad))
+print(json.dumps({"agree": agree, **warmgraph.stats()}))
+"""
+
+
+def test_hostile_content_in_any_blob_runs_nothing(run_python, environment, tmp_path):
+    """A well-sealed entry with a hostile pickle for each role in turn: right results, and readable tools."""
+    trap = tmp_path / "trap"
+    hostile = pickle.dumps(Call(os.system, f"touch {trap}"))
+    assert run_python(PROGRAM)["misses"] == 1
+    store = DiskStore(tmp_path / "store")
+    (file,) = store.scan()
+    entry, _ = store.read_entry(file.key, file.variant)
+    contents = [(ref.role, ref.name, content_of(store, ref)) for ref in entry.blobs]
+    assert {role for role, _, _ in contents} == {Role.AOT_RESULT, Role.CPP_KERNEL, Role.PART_TEXTS, Role.GRAPH_TEXT}
+
+    for bad in (*{role for role, _, _ in contents}, Role.TRITON_BUNDLE):
+        blobs = [(role, name, hostile if role is bad else content) for role, name, content in contents]
+        if bad is Role.TRITON_BUNDLE:  # none in a graph for the CPU; its cubins travel in the result
+            blobs.append((bad, "bundle", hostile))
+        packed = pack(replace(entry, blobs=()), blobs)
+        for ref, data in packed.blobs:
+            store.put_blob(ref, data)
+        store.put_entry(entry.key, entry.variant, packed.sealed)
+
+        shown = subprocess.run(
+            [Path(sys.executable).parent / "warmgraph", "show", entry.key, "--texts", "--graph", "--json"],
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+        details = json.loads(shown.stdout)["entries"][0]
+        unreadable = {Role.PART_TEXTS: "texts", Role.GRAPH_TEXT: "graphs"}.get(bad)
+        assert [name for name in ("texts", "graphs") if details[name] is None] == [unreadable] * (
+            unreadable is not None
+        )
+
+        ran = run_python(PROGRAM, WARMGRAPH_STRICT=0)
+        assert ran["agree"], bad
+        used = bad in (Role.AOT_RESULT, Role.CPP_KERNEL)
+        assert (ran["hits"], ran["failures"]) == ((0, 1) if used else (1, 0)), bad
+    assert not trap.exists()
+
+
+def content_of(store, ref):
+    path = store.path_of(ref)
+    if ref.role is Role.CPP_KERNEL:
+        return path.read_bytes()
+    from warmgraph.cache import decode_blob
+
+    return decode_blob(ref, store.blob(ref))

@@ -1,0 +1,262 @@
+"""Leases: one owner at a time, over crashes, restarts, stalls and outages."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from warmgraph.cache import StoreUnavailable
+from warmgraph.cache.remote import RedisLease, RedisLeases, RedisStore
+from warmgraph.cache.typing import Held, Lease, Leases
+
+KEY = f"wg1{1:064x}"
+VALUE, FENCE = f"wg:tests:{{{KEY}}}:lease", f"wg:tests:{{{KEY}}}:fence"
+
+
+@pytest.fixture
+def fleet(server: Any, make: Any) -> Callable[..., RedisLeases]:
+    """Leases as another process would have them, each with connections of its own."""
+
+    def join(url: str = "", **changes: Any) -> RedisLeases:
+        store: RedisStore = make.open_store(url or server.url)
+        return RedisLeases(store.clients, **({"namespace": "tests", "seconds": 1.0} | changes))
+
+    return join
+
+
+def take(leases: RedisLeases) -> RedisLease:
+    lease = leases.acquire(KEY)
+    assert isinstance(lease, RedisLease)
+    return lease
+
+
+def is_free(leases: RedisLeases) -> bool:
+    return leases.peek(KEY) is None
+
+
+def test_one_owner(fleet: Any) -> None:
+    """Whoever comes second learns who was first."""
+    one: Leases = fleet(rank=3)
+    two = fleet()
+    assert two.peek(KEY) is None
+    lease: Lease = one.acquire(KEY)  # type: ignore[assignment]
+    held = Held(f"rank 3 (pid {os.getpid()} on {os.uname().nodename[:64]})")
+    assert two.acquire(KEY) == two.peek(KEY) == held
+    lease.release(ok=True)
+    assert is_free(two)
+    later = take(two)
+    assert later.token > lease.token > 1.6e15
+    lease.release(ok=False)
+    assert not is_free(one)
+    later.release(ok=True)
+    later.release(ok=False)
+    assert is_free(one)
+
+
+def test_exactly_one_of_many(fleet: Any) -> None:
+    """Sixteen threads with connections of their own."""
+    results: list[object] = []
+    together = threading.Barrier(16)
+
+    def work() -> None:
+        leases = fleet(f"{url}?socket_timeout=5")
+        leases.peek(KEY)
+        together.wait(30)
+        results.append(leases.acquire(KEY))
+
+    url = fleet()._clients.url.masked
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 16
+    [won] = [one for one in results if isinstance(one, RedisLease)]
+    won.release(ok=True)
+
+
+def test_the_heartbeat_keeps_it(fleet: Any, make: Any) -> None:
+    """Past its seconds, for as long as it is wanted; and its thread ends with it."""
+    one, two = fleet(), fleet()
+    lease = take(one)
+    time.sleep(2)
+    assert not is_free(two)
+    assert not lease.lost
+    lease.release(ok=True)
+    assert lease.lost
+    make.servers.wait_for(
+        lambda: "warmgraph-lease" not in [thread.name for thread in threading.enumerate()], "the thread lives on"
+    )
+
+
+def test_a_dead_owner_is_taken_over(server: Any, fleet: Any, make: Any) -> None:
+    """kill -9: free within its seconds."""
+    program = (
+        "import sys, time; from warmgraph.cache.remote import *; from warmgraph.cache.seal import accept_checksum\n"
+        "store = RedisStore(parse_url(sys.argv[1]), namespace='tests', signer=None, verifier=accept_checksum, ttl=9)\n"
+        "lease = RedisLeases(store.clients, namespace='tests', seconds=1.0).acquire(sys.argv[2])\n"
+        "print(lease.token, flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", program, f"{server.url}?socket_timeout=10", KEY]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        token = int(owner.stdout.readline())
+        leases = fleet()
+        time.sleep(1.5)
+        assert not is_free(leases)
+        owner.send_signal(signal.SIGKILL)
+    begin = time.monotonic()
+    make.servers.wait_for(lambda: is_free(leases), "it is not free")
+    assert time.monotonic() - begin < 5
+    lease = take(leases)
+    assert lease.token > token
+    lease.release(ok=True)
+
+
+def test_failure_is_told(fleet: Any, server: Any) -> None:
+    """All who wait learn at once that there is nothing to wait for; soon it can be tried again."""
+    one, two = fleet(), fleet()
+    take(one).release(ok=False)
+    for found in (two.acquire(KEY), two.peek(KEY)):
+        assert isinstance(found, Held)
+        assert found.failed
+    assert 0 < server.raw.pttl(VALUE) <= 5000
+
+
+def test_a_restarted_server_learns_of_it_again(own_server: Any, fleet: Any, make: Any) -> None:
+    """It forgot everything; the owner still owns."""
+    one, two = fleet(own_server.url), fleet(own_server.url)
+    lease = take(one)
+    own_server.stop()
+    time.sleep(1.2)
+    own_server.start()
+
+    def is_back() -> bool:
+        try:
+            return not is_free(two)
+        except StoreUnavailable:
+            return False
+
+    make.servers.wait_for(is_back, "it is not set again")
+    assert not lease.lost
+    assert int(own_server.raw.get(FENCE)) == lease.token
+    lease.release(ok=True)
+    assert is_free(two)
+
+
+def test_what_was_lost_is_not_taken_again(fleet: Any, server: Any, make: Any) -> None:
+    """Someone else has it, or had it since."""
+    for after in ("held", "given back"):
+        server.raw.flushall()
+        one, two = fleet(), fleet()
+        lease = take(one)
+        server.raw.delete(VALUE)
+        other = take(two)
+        if after == "given back":
+            other.release(ok=True)
+        make.servers.wait_for(lambda lease=lease: lease.lost, "it is not noticed")
+        lease.release(ok=True)
+        assert is_free(two) == (after == "given back")
+        other.release(ok=True)
+
+
+def test_outages_are_survived(proxy: Any, fleet: Any, make: Any) -> None:
+    """Heartbeats go on once the server answers again."""
+    one, two = fleet(f"redis://127.0.0.1:{proxy.port}"), fleet()
+    lease = take(one)
+    for mode in ("silent", "refuse", "error", "garbage"):
+        proxy.mode = make.Mode(mode)
+        time.sleep(1.3)
+        proxy.mode = make.Mode.PASS
+        make.servers.wait_for(lambda: not is_free(two), f"it was not renewed after {mode}")
+    assert not lease.lost
+    proxy.mode = make.Mode.SILENT
+    begin = time.monotonic()
+    lease.release(ok=True)
+    assert time.monotonic() - begin < 2
+    make.servers.wait_for(lambda: is_free(two), "it does not expire")
+
+
+def test_a_lost_answer_leaves_no_owner(proxy: Any, fleet: Any, make: Any) -> None:
+    """The lease was given and nobody knows: it is given back, long before it expires."""
+    one, two = fleet(f"redis://127.0.0.1:{proxy.port}", seconds=60.0), fleet()
+    one.peek(KEY)
+    proxy.cut_after, proxy.mode = 1, make.Mode.CUT
+    with pytest.raises(StoreUnavailable):
+        one.acquire(KEY)
+    proxy.mode = make.Mode.PASS
+    make.servers.wait_for(lambda: is_free(two), "it is not given back")
+
+
+def test_a_lease_given_back_under_way_stays_free(fleet: Any, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heartbeat that was on its way meanwhile finds it gone, and must not bring it back."""
+    one = fleet(beat=1000.0)
+    lease = take(one)
+    lease.release(ok=True)
+    one._prolong(lease)
+    assert is_free(one)
+
+
+def test_a_child_holds_nothing(fleet: Any) -> None:
+    """Releasing in a forked child gives back nothing of its parent's."""
+    one = fleet()
+    lease = take(one)
+    child = os.fork()
+    if child == 0:
+        lease.release(ok=True)
+        os._exit(0 if lease.lost and not is_free(one) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not is_free(one)
+    time.sleep(1.5)
+    assert not is_free(one)
+    lease.release(ok=True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"1 \x1b[31m\xff\n" + b"x" * 500,
+        b"1 " + json.dumps({"rank": "\r\n", "pid": ["x" * 900], "host": None}).encode(),
+        b"1 " + b"[" * 100_000,
+        b"1 []",
+        b"1 7",
+        b"",
+        b"1",
+        b"\xff\xff",
+    ],
+)
+def test_owners_are_anyones_text(fleet: Any, server: Any, value: bytes) -> None:
+    """Whatever stands there: one short printable line."""
+    server.raw.set(VALUE, value)
+    for held in (fleet().peek(KEY), fleet().acquire(KEY)):
+        assert isinstance(held, Held)
+        assert held.owner.isprintable()
+        assert 0 < len(held.owner) <= 100
+        assert not held.failed
+
+
+def test_tokens_grow_when_the_clock_does_not(fleet: Any, server: Any) -> None:
+    """A server whose clock was set back, or a fence that makes no sense."""
+    server.raw.set(FENCE, "9000000000000000")
+    lease = take(fleet())
+    assert lease.token == 9000000000000001
+    lease.release(ok=True)
+    server.raw.set(FENCE, "nonsense")
+    lease = take(fleet())
+    assert 1.6e15 < lease.token < 9e15
+    lease.release(ok=True)
+
+
+def test_malformed_keys(fleet: Any) -> None:
+    """Refused before anything is sent."""
+    for work in (fleet().acquire, fleet().peek):
+        with pytest.raises(ValueError, match="not a key"):
+            work("wg1}")
