@@ -54,7 +54,7 @@ def cli() -> None:
 
     Use it with torch.compile(model, backend="warmgraph"); these commands look at what it keeps.
 
-    Which store: WARMGRAPH_DIR and WARMGRAPH_NAMESPACE (see `warmgraph config`).
+    Which store: WARMGRAPH_DIR, WARMGRAPH_URL and WARMGRAPH_NAMESPACE (see `warmgraph config`).
     """
 
 

@@ -49,6 +49,12 @@ class Call:
         with self._lock:
             self._sockets.append(sock)
 
+    def end(self) -> None:
+        """Let go of what was used. A connection that refers to us would otherwise never be freed but by the gc."""
+        with self._lock:
+            self._users.clear()
+            self._sockets.clear()
+
     def abandon(self) -> None:
         """Cut what is in use, and let nothing new begin."""
         import socket
@@ -81,6 +87,7 @@ def inside(call: Call, work: Callable[[], T]) -> T:
         return work()
     finally:
         _local.call = outer
+        call.end()
 
 
 def start_thread(work: Callable[[], None], name: str) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -64,7 +65,8 @@ class RedisStore:
         self._signer = signer
         self._verifier = verifier
         self._ttl = round(min(ttl, 2**31))
-        self._touches = Touches(self._prolong)
+        # Not a method of ours: a store that refers to itself would keep its connections until the gc comes.
+        self._touches = Touches(partial(_prolong, self.clients, self._ttl))
 
     def warm_up(self) -> None:
         """Start connecting in the background, so that the first lookup finds connections."""
@@ -184,15 +186,20 @@ class RedisStore:
         return self.clients.small.run(work, self.clients.deadline, doing=doing)
 
     def _write(self, doing: str, work: Callable[[Any], T], size: int = 0) -> T:
-        seconds = seconds_for(size, max(WRITE_SECONDS, self.clients.deadline))
-        return self.clients.large.run(work, seconds, doing=doing, use="write", inline=True)
+        return _write(self.clients, doing, work, size)
 
     def _store(self, doing: str, commands: Sequence[tuple[Any, ...]], size: int) -> None:
         self._write(doing, lambda redis: stored(redis, commands), size)
 
-    def _prolong(self, names: Sequence[str]) -> None:
-        commands = [("EXPIRE", name, self._ttl) for name in names]
-        self._write("prolong what was used", lambda redis: pipelined(redis, commands))
+
+def _write(clients: Clients, doing: str, work: Callable[[Any], T], size: int) -> T:
+    seconds = seconds_for(size, max(WRITE_SECONDS, clients.deadline))
+    return clients.large.run(work, seconds, doing=doing, use="write", inline=True)
+
+
+def _prolong(clients: Clients, ttl: int, names: Sequence[str]) -> None:
+    commands = [("EXPIRE", name, ttl) for name in names]
+    _write(clients, "prolong what was used", lambda redis: pipelined(redis, commands), 0)
 
 
 def _newest_first(found: dict[bytes, bytes]) -> list[tuple[str, bytes]]:

@@ -93,5 +93,5 @@ def test_every_kind_of_result_keeps_loading(run_python, tmp_path):
     assert all(cold["agree"])
     assert all(warm["agree"])
     assert (cold["bypasses"], cold["failures"]) == (0, 0)
-    assert cold["misses"] >= 10
+    assert cold["misses"] >= 9
     assert (warm["hits"], warm["misses"]) == (cold["misses"] + cold["hits"], 0)
