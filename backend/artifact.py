@@ -16,13 +16,14 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 from torch.fx import GraphModule
 from warmgraph.cache import Role
-from warmgraph.hashing import Key
+from warmgraph.hashing import Key, lifted_tensors
 
 from . import guards
 from . import torch_compat as compat
 from .capture import capture_result
 from .generated import Payload, dump_module
 from .kernels import built_files, noting
+from .unpickle import NotAllowed, unpickle
 
 
 class NotSerialisable(Exception):
@@ -42,7 +43,7 @@ class Compiled:
     """A fresh compile: the callable to run now, and what is needed to keep it.
 
     alias_guards: those that AOTAutograd added, on `sources` (one per input). lost_guards: those that an entry
-    cannot hold. problem: why there is no result, if it is known.
+    cannot hold. problem: why there is no result, if it is known. inputs: of the graph, lifted ones first.
     """
 
     run: Callable[..., Any]
@@ -52,6 +53,7 @@ class Compiled:
     sources: Sequence[Any]
     lost_guards: Sequence[str]
     problem: str | None
+    inputs: Sequence[Any]
 
 
 def compile_kept(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Compiled:
@@ -69,6 +71,7 @@ def compile_kept(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, A
         sources=compat.input_sources(gm),
         lost_guards=guards.lost_guards(env, guards_before, inputs),
         problem=results.problem,
+        inputs=[*lifted_tensors(gm).values(), *inputs],
     )
 
 
@@ -100,7 +103,7 @@ def pack(compiled: Compiled, key: Key) -> Artifact:
     result = copy.copy(compiled.result)
     texts = _take_texts(result)
     blobs = [
-        (Role.AOT_RESULT, "result", _pickled(Payload(result, alias_guards, _bytecode(result)))),
+        (Role.AOT_RESULT, "result", _pickled(Payload(result, alias_guards, _bytecode(result)), compiled.inputs)),
         (Role.PART_TEXTS, "parts", msgpack.packb(key.texts())),
         (Role.GRAPH_TEXT, "graphs", msgpack.packb(texts, unicode_errors="surrogatepass")),
     ]
@@ -143,12 +146,21 @@ def _bytecode(result: Any) -> dict[str, bytes]:
     return {graph.cache_key: dump_module(graph.source_code) for graph in _graphs(result)}
 
 
-def _pickled(payload: Payload) -> bytes:
+def _pickled(payload: Payload, inputs: Sequence[Any]) -> bytes:
+    """The payload's bytes, read back once: what a hit would refuse is not kept, or it would fail on each."""
+    if any(getattr(graph, "_serialized_original_gm", None) is not None for graph in _graphs(payload.result)):
+        raise NotSerialisable("wrap_inductor_compiled_regions keeps a graph as a pickle of its own")
     try:
         with compat.no_dispatch_modes():
-            return pickle.dumps(payload, protocol=5)
+            data = pickle.dumps(payload, protocol=5)
     except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as error:
         raise NotSerialisable(f"{_culprit(payload.result)}: {error}") from error
+    try:
+        with compat.no_dispatch_modes():
+            unpickle(data, inputs)
+    except NotAllowed as error:
+        raise NotSerialisable(str(error)) from error
+    return data
 
 
 def _culprit(result: Any) -> str:

@@ -23,16 +23,12 @@ class Block(nn.Module):
         return x + self.mix(self.norm(x))
 
 
-def main() -> None:
-    distributed = "RANK" in os.environ
-    if distributed:
-        torch.distributed.init_process_group("gloo")
-        # DDP's graph splitting hands the compiler no real inputs, so neither torch nor warmgraph can cache it.
-        torch._dynamo.config.optimize_ddp = False
-
+def train(distributed: bool) -> None:
     torch.manual_seed(0)
     model: nn.Module = nn.Sequential(nn.Linear(32, 64), Block(64), Block(64), nn.Linear(64, 8))
     if distributed:
+        # DDP's graph splitting hands the compiler no real inputs, so neither torch nor warmgraph can cache it.
+        torch._dynamo.config.optimize_ddp = False
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     step = torch.compile(model, backend="warmgraph")  # the one line that changes
@@ -49,7 +45,16 @@ def main() -> None:
     counts = warmgraph.stats()
     outcome = ", ".join(f"{counts[name]} {name}" for name in ("hits", "misses", "bypasses"))
     print(f"rank {os.environ.get('RANK', 0)}: first step {first:.2f} s, loss {loss.item():.4f}, {outcome}", flush=True)
+
+
+def main() -> None:
+    distributed = "RANK" in os.environ
     if distributed:
+        torch.distributed.init_process_group("gloo")
+    train(distributed)
+    if distributed:
+        # Together, and after the model is gone: gloo's threads abort a process that they outlive now and then.
+        torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 
 

@@ -15,6 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..forks import reset_in_child
@@ -30,6 +31,7 @@ logger = logging.getLogger(__package__)
 _FAILED_MS = 5000  # that waiters are told that there is nothing to wait for
 _TOKEN = re.compile(r"\d{1,19}", re.ASCII)
 _MAX_OWNER = 100
+_GIVEN, _FORGOTTEN = 1, 2
 
 
 class RedisLease:
@@ -84,15 +86,17 @@ class RedisLeases:
         self._changed = threading.Condition()
         self._held: set[RedisLease] = set()
         self._beating = False
+        self._seen: dict[str, _Seen] = {}  # by key; single operations only
 
     # -- the Leases protocol
 
     def acquire(self, key: str) -> RedisLease | Held:
         keys = [self._names.lease(key), self._names.fence(key)]
-        owner = self._owner()
+        owner, seen = self._owner(), self._seen.get(key)
+        token = "" if seen is None or seen.is_over(self.seconds / 3) else seen.token
         try:
-            won, text = self._clients.small.run(
-                lambda redis: _answer(ACQUIRE.run(redis, keys, [owner, self._milliseconds])),
+            given, text = self._clients.small.run(
+                lambda redis: _answer(ACQUIRE.run(redis, keys, [owner, self._milliseconds, token])),
                 self._clients.deadline,
                 doing="take a lease",
                 use="write",
@@ -101,8 +105,13 @@ class RedisLeases:
             # It may have been given, and only the answer lost: others must not wait for an owner who knows nothing.
             start_thread(lambda: self._release(keys, f" {owner}", ""), "warmgraph-lease")
             raise
-        if not won:
-            return _held(text)
+        if given == _FORGOTTEN and seen is not None:
+            # Restarted within the blink of an eye: its owner may live, and says so with its next heartbeat.
+            seen.forgotten = seen.forgotten or time.monotonic()
+            return seen.held
+        if given != _GIVEN:
+            return self._note(key, text)
+        self._seen.pop(key, None)
         lease = RedisLease(self, keys, int(text), f"{text} {owner}")
         with self._changed:
             self._held.add(lease)
@@ -117,6 +126,15 @@ class RedisLeases:
             lambda redis: values_at(redis, [name]), self._clients.deadline, doing="see a lease"
         )
         return None if value is None else _held(value.decode("utf-8", "replace"))
+
+    def _note(self, key: str, text: str) -> Held:
+        """Who has it; remembered, so that a server that forgets it is found out."""
+        held, token = _held(text), text.partition(" ")[0]
+        if _TOKEN.fullmatch(token):
+            self._seen[key] = _Seen(token, held)
+        else:
+            self._seen.pop(key, None)
+        return held
 
     # -- for leases
 
@@ -185,11 +203,23 @@ class RedisLeases:
             self._release(lease.keys, lease.value, "")
 
 
-def _answer(answer: Any) -> tuple[bool, str]:
-    """What ACQUIRE says: (given, token or who has it)."""
-    if isinstance(answer, list) and len(answer) == 2 and answer[0] in (0, 1) and isinstance(answer[1], bytes):
-        given, text = answer[0] == 1, answer[1].decode("utf-8", "replace")
-        if not given or _TOKEN.fullmatch(text):
+@dataclass(slots=True)
+class _Seen:
+    """Whom a waiter saw with the lease. forgotten: when the server knew nothing of it any more (monotonic)."""
+
+    token: str
+    held: Held
+    forgotten: float | None = None
+
+    def is_over(self, seconds: float) -> bool:
+        return self.forgotten is not None and time.monotonic() - self.forgotten >= seconds
+
+
+def _answer(answer: Any) -> tuple[int, str]:
+    """What ACQUIRE says: (_GIVEN, token), (0, who has it) or (_FORGOTTEN, nothing)."""
+    if isinstance(answer, list) and len(answer) == 2 and answer[0] in (0, 1, 2) and isinstance(answer[1], bytes):
+        given, text = int(answer[0]), answer[1].decode("utf-8", "replace")
+        if given != _GIVEN or _TOKEN.fullmatch(text):
             return given, text
     raise ValueError("not the answer to taking a lease")
 

@@ -54,10 +54,12 @@ redis.call('EXPIRE', KEYS[1], ARGV[5])
 return 1
 """)
 
-# KEYS: lease, fence. ARGV: owner, milliseconds. {1, token}, or {0, what the lease says}.
+# KEYS: lease, fence. ARGV: owner, milliseconds, a token that was given out before ('' for none).
+# {1, token}; {0, what the lease says}; {2, ''}: the server has forgotten that token, and gives out nothing.
 ACQUIRE = Script("""
 local held = redis.call('GET', KEYS[1])
 if held then return {0, held} end
+if ARGV[3] ~= '' and tonumber(redis.call('GET', KEYS[2]) or '0') < tonumber(ARGV[3]) then return {2, ''} end
 local now = redis.call('TIME')
 local token = now[1] * 1000000 + now[2]
 local fence = tonumber(redis.call('GET', KEYS[2]) or '0')

@@ -42,7 +42,8 @@ def test_each_mode_does_what_it_says(run_python):
         ("WARMGRAPH_DIR", "/dev/null/store", "folder"),
         ("WARMGRAPH_MODE", "fast", "readwrite, readonly, refresh, off"),
         ("WARMGRAPH_MAX_SIZE", "much", "5GB"),
-        ("WARMGRAPH_URL", "redis://localhost", "unset"),
+        ("WARMGRAPH_URL", "redis://localhost", "warmgraph keygen"),
+        ("WARMGRAPH_URL", "http://localhost", "redis://"),
     ],
 )
 def test_a_setting_that_cannot_be_is_told_at_once(name, value, allowed, environment, tmp_path):

@@ -152,6 +152,33 @@ def test_a_restarted_server_learns_of_it_again(own_server: Any, fleet: Any, make
     assert is_free(two)
 
 
+def test_a_server_that_forgot_gives_the_owner_time(fleet: Any, server: Any, make: Any) -> None:
+    """Restarted between two looks of a waiter: it sees that the token it knew is gone, and does not take the lease."""
+    owner, waiter, newcomer = fleet(beat=0.3), fleet(seconds=1.5), fleet()
+    key = make.key_of(3)
+    lease = owner.acquire(key)
+    assert isinstance(waiter.acquire(key), Held)
+    server.raw.flushall()
+    assert isinstance(waiter.acquire(key), Held)
+    make.servers.wait_for(lambda: server.raw.exists(f"wg:tests:{{{key}}}:lease"), "the heartbeat did not bring it back")
+    assert isinstance(newcomer.acquire(key), Held)
+    lease.release(ok=True)
+    taken = waiter.acquire(key)
+    assert not isinstance(taken, Held), "given back is given back"
+    taken.release(ok=True)
+
+
+def test_a_forgotten_owner_who_is_dead_is_taken_over(fleet: Any, server: Any, make: Any) -> None:
+    """Nobody brings the lease back: a third of its time later it can be had."""
+    waiter = fleet(seconds=0.6)
+    key = make.key_of(4)
+    server.raw.set(f"wg:tests:{{{key}}}:lease", b'5 {"host": "h", "pid": 1, "rank": null}')
+    assert isinstance(waiter.acquire(key), Held)
+    server.raw.flushall()
+    assert isinstance(waiter.acquire(key), Held)
+    make.servers.wait_for(lambda: not isinstance(waiter.acquire(key), Held), "it is never given out again")
+
+
 def test_what_was_lost_is_not_taken_again(fleet: Any, server: Any, make: Any) -> None:
     """Someone else has it, or had it since."""
     for after in ("held", "given back"):

@@ -158,7 +158,7 @@ def test_signature_stripped(hosts: SimpleNamespace, decoded: list[str]) -> None:
     """A plain checksum, which anyone can make, in the place of the signature."""
     hosts.publish()
     good = hosts.raw.hget(hosts.entries, "v0")
-    body = good[HEADER_BYTES :]
+    body = good[HEADER_BYTES:]
     hosts.raw.hset(hosts.entries, "v0", seal(KEY, body, None, generation_of(good)))
     assert hosts.lookup().reason is Reason.UNTRUSTED
     assert decoded == []
