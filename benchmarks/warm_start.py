@@ -1,4 +1,4 @@
-"""How long the first call takes: cold, with torch's own caches, and with warmgraph. Fresh processes only.
+"""How long `torch.compile` and the first call take: cold, with torch's own caches, with warmgraph. Fresh processes.
 
     python -m benchmarks.warm_start                      # everything, about 45 minutes
     python -m benchmarks.warm_start --models gpt2 --rounds 5 --what inference

@@ -110,6 +110,13 @@ class StoreUnavailable(Exception):
     """A store cannot serve now (permissions, full disk, network). Tiers skip it; nobody else catches it."""
 
 
+class StoreSilent(StoreUnavailable):
+    """It did not answer in time, or the connection was lost: what was asked may have happened all the same.
+
+    Any other StoreUnavailable is an answer: it is there and refuses, or cannot be what it should be.
+    """
+
+
 class CorruptEntry(Exception):
     """Stored bytes are not an entry or a blob of ours. Decoding raises this and nothing else."""
 
