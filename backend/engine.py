@@ -128,12 +128,11 @@ class Engine:
             with report.phase("wait"):
                 entered = attempt("wait", self.settings.strict, stack.enter_context, self.cache.flight(key.id))
             flight = None if isinstance(entered, Failure) else entered.value
-            if miss.reason is not Reason.LOAD_FAILED:  # another may have been faster since we looked
-                found = self._find(key, gm, inputs, report, flight)
-                if isinstance(found, Found):
-                    return found.run
-                if isinstance(found, Miss) and found.reason is Reason.LOAD_FAILED:
-                    miss = found
+            found = self._find(key, gm, inputs, report, flight)  # another may have been faster since we looked
+            if isinstance(found, Found):
+                return found.run
+            if isinstance(found, Miss) and found.reason is Reason.LOAD_FAILED:
+                miss = found
             return self._compile(miss, key, gm, inputs, patches, report, flight)
 
     def _find(
@@ -162,7 +161,9 @@ class Engine:
             # Another process evicted a kernel between the lookup and now: nobody's fault.
             return Miss(Reason.INCOMPLETE, 1, failure.why)
         if blames_entry(failure):
-            attempt("quarantine", False, self.cache.quarantine, hit.entry.key, hit.entry.variant, failure.why)
+            attempt(
+                "quarantine", False, self.cache.quarantine, hit.entry.key, hit.entry.variant, failure.why, hit.sealed
+            )
         return Miss(Reason.LOAD_FAILED, 1, failure.why)
 
     def _lookup(self, key: Key, inputs: Sequence[Any], report: Report) -> Hit | Miss:

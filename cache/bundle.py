@@ -27,8 +27,8 @@ from typing import BinaryIO
 
 from .codec import KEY, MAX_BLOB_BYTES, MAX_ENTRY_BYTES
 from .layout import EntryFile
-from .seal import CHECKSUM, HEADER_BYTES, Signer, Verifier, generation_of, seal, unseal, unverified_body
-from .transfer import Incomplete, Place, Transferred, Watch, open_sealed, place_of, read_blobs, read_local, reseal
+from .seal import CHECKSUM, HEADER_BYTES, Signer, Verifier, as_checked, reseal, seal, unseal
+from .transfer import Incomplete, Place, Transferred, Watch, open_sealed, place_of, read_blobs, read_local
 from .typing import BlobRef, CorruptEntry, Entry, Role, Store, StoreUnavailable, Untrusted
 
 _FAMILY = b"warmgraph bundle "
@@ -75,7 +75,7 @@ def export_bundle(
         except CorruptEntry as error:
             report = report.and_left_out(error)
         else:
-            writer.put(entry, reseal(key, sealed, signer, generation_of(sealed)), blobs)
+            writer.put(entry, reseal(key, sealed, signer), blobs)
             report = replace(report, entries=writer.entries, blobs=len(writer.written), bytes=writer.bytes)
         watch(report)
     writer.finish()
@@ -188,7 +188,7 @@ class _Import:
             if place_of(ref) not in self._places:
                 raise Incomplete(f"blob {ref.name!r:.80} is not in the bundle before the entry that names it")
         # With a checksum from here on: a local folder is private, and whoever uses it may not have the key (an image).
-        self._store.put_entry(key, entry.variant, seal(key, unverified_body(sealed), None, generation_of(sealed)))
+        self._store.put_entry(key, entry.variant, as_checked(key, sealed))
         self.report = replace(self.report, entries=self.report.entries + 1, bytes=self.report.bytes + len(sealed))
 
     def _check_end(self, body: bytes) -> None:

@@ -13,6 +13,7 @@ from . import parsing
 from .keyring import Keyring
 from .parsing import ConfigError, Mode, Trust
 from .remote import RemoteUrl
+from .seal import Verifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,16 @@ def _shown(value: object) -> str:
     if isinstance(value, Keyring):
         return ", ".join(f"key {name}" for name in value.ids())
     return value.value if isinstance(value, (Mode, Trust)) else str(value)
+
+
+def local_verifier(current: Settings) -> Verifier:
+    """Whose seals are believed in the user's own folder: private, and with things made before there was a key."""
+    return current.keyring.verifier(unsigned=True, hearsay=current.trust is Trust.NETWORK)
+
+
+def remote_verifier(current: Settings) -> Verifier:
+    """Whose seals are believed in what others can write to."""
+    return current.keyring.verifier(unsigned=current.trust is Trust.NETWORK)
 
 
 def store_root(current: Settings) -> Path:

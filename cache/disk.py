@@ -38,7 +38,7 @@ from .files import (
 )
 from .folder import open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
-from .seal import HEADER_BYTES, Verifier, unseal
+from .seal import HEADER_BYTES, Verifier, same_entry, unseal
 from .typing import BlobRef, Entry, Role, StoreUnavailable
 
 _TOUCH_EVERY = 3600.0  # seconds: a hit must not cost a write each time
@@ -107,9 +107,13 @@ class DiskStore:
             return
         _renew(path)
 
-    def quarantine(self, key: str, variant: str, why: str) -> None:
+    def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
         self._check_writable()
         path = self.layout.entry(key, variant)
+        if sealed is not None:
+            there = read_bounded(path, len(sealed))
+            if there is None or not same_entry(there, sealed):
+                return
         target = self.layout.quarantined(key, variant, time.time_ns())
         with translating("quarantine", path):
             try:

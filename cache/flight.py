@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .forks import reset_in_child
-from .typing import Held, Lease, Leases, StoreUnavailable
+from .typing import Held, Lease, Leases, StoreSilent, StoreUnavailable
 
 logger = logging.getLogger(__package__)
 
@@ -153,13 +153,14 @@ class Flight:
         self.waited = 0.0
         self._ours = ours
         self._leases: dict[str, Lease] = {}
+        self._token = 0
         self._handed_over = False
         self._process = os.getpid()
 
     @property
     def token(self) -> int:
-        """The greatest fencing token among the leases held; 0 if there is none."""
-        return max((lease.token for lease in list(self._leases.values())), default=0)
+        """The greatest fencing token among the leases it was given, held still or not; 0 if there was none."""
+        return self._token
 
     def landed(self, level: str, *, ok: bool) -> None:
         """Give back the lease of one level. ok: the result is where those who wait at that level will look."""
@@ -185,6 +186,7 @@ class Flight:
 
     def add(self, level: str, lease: Lease) -> None:
         self._leases[level] = lease
+        self._token = max(self._token, lease.token)
         self._ours.add((level, self.key))
 
     def leave(self) -> None:
@@ -291,12 +293,15 @@ class _Contact:
         self._peek_until: float | None = None
 
     def ask(self, key: str) -> Lease | Held | None:
-        """None: nobody can be told to have it, but it cannot be taken now. Raises StoreUnavailable to go on without."""
+        """None: nobody can be told to have it, but it cannot be taken now. Raises StoreUnavailable to go on without.
+
+        A level that answers and refuses (a Redis that is full) will not tell when the owner is done, either.
+        """
         before = self._clock()
         peeking = self._silent_since is not None or (self._peek_until is not None and before < self._peek_until)
         try:
             answer = self._level.peek(key) if peeking else self._level.acquire(key)
-        except StoreUnavailable:
+        except StoreSilent:
             if self._silent_since is None:
                 self._silent_since = before
             if not self._answered or self._clock() - self._silent_since >= self._level.seconds:

@@ -3,7 +3,8 @@
 A tier that failed is left alone, for reading or for writing. A local one is tried again after a minute, by
 whoever comes next. One over a network has a *probe*: nobody waits for it again until a background thread has
 seen it answer, so that a silent server costs a process one deadline and not one each minute. Each further
-failure doubles what it must wait after that (a server that answers probes and nothing else). The circuit breaker
+failure within the hour doubles what it must wait after that, up to a minute (a server that answers probes and
+nothing else). The circuit breaker
 is Nygard's ("Release It!", 2007); that the half-open try is never a caller's is ours.
 """
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .forks import fork_safe_lock, reset_in_child
-from .typing import StoreUnavailable
+from .typing import StoreSilent, StoreUnavailable
 
 logger = logging.getLogger(__package__)
 
@@ -28,7 +29,7 @@ Probe = Callable[[Use], None]  # raises StoreUnavailable; called in the backgrou
 RETRY_SECONDS = 60.0
 FIRST_PROBE_SECONDS = 1.0
 _LONGEST_PROBE_SECONDS = 30.0
-_LONGEST_PENALTY_SECONDS = 600.0
+_LONGEST_PENALTY_SECONDS = 64.0
 _FORGET_SECONDS = 3600.0
 
 _told: set[tuple[str, str]] = set()  # (tier, use) warned of in this process, over all caches
@@ -36,9 +37,9 @@ _told: set[tuple[str, str]] = set()  # (tier, use) warned of in this process, ov
 
 @dataclass(slots=True)
 class _Sickness:
-    """message: why. until: when to try or probe next (clock). pause: seconds to the next probe. probing: one runs."""
+    """error: why. until: when to try or probe next (clock). pause: seconds to the next probe. probing: one runs."""
 
-    message: str
+    error: StoreUnavailable
     until: float
     pause: float
     probing: bool = False
@@ -81,18 +82,23 @@ class Health:
         self._start_probe(tier, use)
         return False
 
-    def failed(self, tier: str, use: Use, message: str) -> None:
+    def failed(self, tier: str, use: Use, error: StoreUnavailable) -> None:
         """Someone waited for `tier` in vain."""
+        if isinstance(error, StoreSilent) and tier in self._probes:
+            use = "read"  # who does not answer one will not answer the other: nobody is to wait for both
         with self._lock:
             now = self._clock()
-            count, last = self._failures.get((tier, use), (0, now))
-            count = count + 1 if now - last < _FORGET_SECONDS else 1
-            self._failures[tier, use] = count, now
-            penalty = min(_LONGEST_PENALTY_SECONDS, FIRST_PROBE_SECONDS * 2 ** min(count - 1, 20))
-            pause = penalty if tier in self._probes else RETRY_SECONDS
-            self._sick[tier, use] = _Sickness(message, now + pause, FIRST_PROBE_SECONDS)
+            known = (tier, use) in self._sick
+            if not (known and tier in self._probes):  # several threads may wait for one and the same silence
+                count, last = self._failures.get((tier, use), (0, now))
+                count = count + 1 if now - last < _FORGET_SECONDS else 1
+                self._failures[tier, use] = count, now
+                penalty = min(_LONGEST_PENALTY_SECONDS, FIRST_PROBE_SECONDS * 2 ** min(count - 1, 20))
+                pause = penalty if tier in self._probes else RETRY_SECONDS
+                self._sick[tier, use] = _Sickness(error, now + pause, FIRST_PROBE_SECONDS)
             first = (tier, use) not in _told
             _told.add((tier, use))
+        message = str(error)
         if not first:
             logger.debug("cache tier %s: %s", tier, message)
             return
@@ -103,19 +109,23 @@ class Health:
         with self._lock:
             self._sick.pop((tier, use), None)
 
-    def message(self, tier: str, use: Use) -> str:
-        """Why `tier` is not used; empty when it is."""
+    def error(self, tier: str, use: Use) -> StoreUnavailable:
+        """Why `tier` is not used."""
         with self._lock:
             uses: tuple[Use, ...] = ("read", "write") if use == "write" and tier in self._probes else (use,)
-            return next((self._sick[tier, one].message for one in uses if (tier, one) in self._sick), "")
+            found = next((self._sick[tier, one].error for one in uses if (tier, one) in self._sick), None)
+        # A new one: an exception that is raised again and again collects tracebacks.
+        return StoreUnavailable("it works again") if found is None else type(found)(*found.args)
 
     def report(self) -> dict[str, str]:
-        """The last failure of each tier that has not worked since."""
+        """The last failure of each tier that has not worked since. Who asks may start a probe, as who looks up."""
+        for tier, use in list(self._sick):
+            self.usable(tier, use)
         report: dict[str, str] = {}
         with self._lock:
             for (tier, _), sick in sorted(self._sick.items()):
-                known = report.get(tier)
-                report[tier] = sick.message if known in (None, sick.message) else f"{known}; {sick.message}"
+                known, message = report.get(tier), str(sick.error)
+                report[tier] = message if known in (None, message) else f"{known}; {message}"
         return report
 
     def _start_probe(self, tier: str, use: Use) -> None:
@@ -129,17 +139,17 @@ class Health:
         try:
             self._probes[tier](use)
         except StoreUnavailable as error:
-            self._put_off(tier, use, str(error))
+            self._put_off(tier, use, error)
             return
         logger.info("cache tier %s answers again", tier)
         self.worked(tier, use)
 
-    def _put_off(self, tier: str, use: Use, message: str | None) -> None:
+    def _put_off(self, tier: str, use: Use, error: StoreUnavailable | None) -> None:
         with self._lock:
             sick = self._sick.get((tier, use))
             if sick is None:
                 return
-            sick.message = message or sick.message
+            sick.error = error or sick.error
             sick.probing = False
             sick.until = self._clock() + sick.pause
             sick.pause = min(_LONGEST_PROBE_SECONDS, sick.pause * 2)

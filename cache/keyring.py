@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .seal import HMAC_SHA256, KEY_ID_BYTES, Signer, Verifier, accept_checksum
+from .seal import HMAC_SHA256, KEY_ID_BYTES, Signer, Verifier, accept_checksum, accept_hearsay
 
 _KEY = re.compile(r"wgk1-([0-9a-f]{64})")
 
@@ -59,12 +59,17 @@ class Keyring:
         """The keys' ids, in hex; they may be shown to anyone."""
         return [key.key_id.hex() for key in self.keys]
 
-    def verifier(self, *, unsigned: bool) -> Verifier:
-        """Accepts what one of these keys signed; with `unsigned`, plain checksums too."""
+    def verifier(self, *, unsigned: bool, hearsay: bool = False) -> Verifier:
+        """Accepts what one of these keys signed; with `unsigned` plain checksums, with `hearsay` strangers', too."""
         known: dict[tuple[int, bytes], Signer] = {(key.algorithm, key.key_id): key for key in self.keys}
 
         def find(algorithm: int, key_id: bytes) -> Signer | None:
-            return known.get((algorithm, key_id)) or (accept_checksum(algorithm, key_id) if unsigned else None)
+            found = known.get((algorithm, key_id))
+            if found is None and unsigned:
+                found = accept_checksum(algorithm, key_id)
+            if found is None and hearsay:
+                found = accept_hearsay(algorithm, key_id)
+            return found
 
         return find
 

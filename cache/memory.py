@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .forks import fork_safe_lock
+from .seal import same_entry
 from .typing import BlobRef
 
 _Name = tuple[str, ...]  # ("entry", key, variant) or ("blob", digest)
@@ -62,9 +63,12 @@ class MemoryStore:
             if sealed is not None:
                 self._put(("entry", key, variant), sealed)
 
-    def quarantine(self, key: str, variant: str, why: str) -> None:
+    def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
         """There is nothing to keep for study here: the entry is dropped."""
         with self._lock:
+            there = self._values.get(("entry", key, variant))
+            if sealed is not None and (there is None or not same_entry(there, sealed)):
+                return
             self._drop(("entry", key, variant))
 
     def drop_blob(self, ref: BlobRef) -> None:

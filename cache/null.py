@@ -34,7 +34,7 @@ class NullStore:
     def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         return
 
-    def quarantine(self, key: str, variant: str, why: str) -> None:
+    def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
         return
 
     def drop_blob(self, ref: BlobRef) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from .config import Settings, rank, store_root
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from .config import Settings, local_verifier, rank, remote_verifier, store_root
 from .disk import DiskStore
 from .flight import Flights
 from .folder import open_private
-from .health import Health, Probe, Use
+from .health import Health, Probe
 from .locks import FileLeases
 from .memory import MemoryStore
-from .parsing import Mode, Trust
-from .remote import RedisLeases, RedisStore
+from .parsing import Mode
+from .remote import RedisLease, RedisLeases, RedisStore
 from .tiers import Cache, OnPublished, Policy
 from .typing import Held, Lease, Leases, Store, StoreUnavailable
 
@@ -38,6 +42,7 @@ def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -
         remote.warm_up()
     if settings.mode is not Mode.READWRITE:  # who does not look up, or does not publish, holds up nobody
         levels = []
+    wait = 0.0 if settings.mode is Mode.REFRESH else settings.wait
     return Cache(
         MemoryStore(),
         slow,
@@ -49,7 +54,7 @@ def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -
         health=health,
         policies=policies,
         signer=settings.keyring.signer,
-        flights=Flights([one for one in levels if not policies[one.name].readonly], wait=settings.wait),
+        flights=Flights([one for one in levels if not policies[one.name].readonly], wait=wait),
     )
 
 
@@ -61,20 +66,18 @@ def open_remote(settings: Settings) -> RedisStore | None:
         settings.url,
         namespace=settings.namespace,
         signer=settings.keyring.signer,
-        verifier=settings.keyring.verifier(unsigned=settings.trust is Trust.NETWORK),
+        verifier=remote_verifier(settings),
         ttl=settings.ttl,
         readonly=Mode.READONLY in (settings.mode, settings.url_mode),
     )
 
 
 def _policies(settings: Settings) -> dict[str, Policy]:
-    """Local tiers are private, and hold what was made before there was a key."""
-    local = settings.keyring.verifier(unsigned=True)
-    remote = settings.keyring.verifier(unsigned=settings.trust is Trust.NETWORK)
+    local, remote = local_verifier(settings), remote_verifier(settings)
     return {
         "memory": Policy(verifier=local),
         "disk": Policy(settings.dir_mode is Mode.READONLY, local),
-        "redis": Policy(settings.url_mode is Mode.READONLY, remote, shared=True),
+        "redis": Policy(settings.url_mode is Mode.READONLY, remote, remote=True),
     }
 
 
@@ -88,35 +91,53 @@ def _open_disk(settings: Settings, health: Health) -> DiskStore | None:
     except StoreUnavailable as error:
         if settings.strict:
             raise
-        health.failed("disk", "read", str(error))
+        health.failed("disk", "read", error)
         return None
 
 
 class _Guarded:
-    """Leases that are not asked for while their tier is sick."""
+    """Leases that are not asked for, nor given back, while their tier is sick. They expire."""
 
-    def __init__(self, leases: Leases, health: Health) -> None:
+    def __init__(self, leases: RedisLeases, health: Health) -> None:
         self.name = leases.name
         self.seconds = leases.seconds
         self._leases = leases
         self._health = health
 
     def acquire(self, key: str) -> Lease | Held:
-        self._check("write")
-        try:
-            return self._leases.acquire(key)
-        except StoreUnavailable as error:
-            self._health.failed(self.name, "write", str(error))
-            raise
+        with self._noting():
+            found = self._leases.acquire(key)
+        return found if isinstance(found, Held) else _GuardedLease(found, self._is_usable)
 
     def peek(self, key: str) -> Held | None:
-        self._check("write")
-        try:
+        with self._noting():
             return self._leases.peek(key)
+
+    def _is_usable(self) -> bool:
+        return self._health.usable(self.name, "write")
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        if not self._is_usable():
+            raise self._health.error(self.name, "write")
+        try:
+            yield
         except StoreUnavailable as error:
-            self._health.failed(self.name, "write", str(error))
+            self._health.failed(self.name, "write", error)
             raise
 
-    def _check(self, use: Use) -> None:
-        if not self._health.usable(self.name, use):
-            raise StoreUnavailable(self._health.message(self.name, use))
+
+@dataclass(frozen=True, slots=True)
+class _GuardedLease:
+    lease: RedisLease
+    usable: Callable[[], bool]
+
+    @property
+    def token(self) -> int:
+        return self.lease.token
+
+    def release(self, *, ok: bool) -> None:
+        if self.usable():
+            self.lease.release(ok=ok)
+        else:
+            self.lease.abandon()

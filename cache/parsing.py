@@ -114,12 +114,15 @@ def parse_key_file(label: str, value: object) -> Path | None:
 def keys_in_file(label: str, path: Path) -> Keyring:
     """The keys in a file that nobody else can read."""
     try:
-        with path.open("rb") as file:
-            info = os.fstat(file.fileno())
-            data = file.read(_MAX_KEY_FILE)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not block
+        with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, not a path)
+            info = os.fstat(descriptor)
+            data = file.read(_MAX_KEY_FILE) if stat.S_ISREG(info.st_mode) else None
     except OSError as error:
         what = f"cannot be read ({error.strerror or error}); make one with `warmgraph keygen`"
         raise refuse(label, str(path), what) from error
+    if data is None:
+        raise refuse(label, str(path), "not a regular file; a key may also be given as text in WARMGRAPH_SIGNING_KEY")
     # Group may read only what is root's: so secrets arrive in containers whose user is not root.
     private = stat.S_IRWXO | (stat.S_IWGRP | stat.S_IXGRP if info.st_uid == 0 else stat.S_IRWXG)
     if info.st_uid not in (os.geteuid(), 0) or info.st_mode & private:
@@ -199,7 +202,7 @@ def parse_size(label: str, value: object) -> int:
 def parse_seconds(label: str, value: object) -> float:
     """Seconds, 0 or more, from a number or a text such as `5m` or `30d`."""
     seconds = -1.0
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _MAX_SECONDS:
         seconds = float(value)
     elif isinstance(value, str) and (match := _SECONDS.fullmatch(value.strip())):
         seconds = float(match[1]) * _SECOND_UNITS[(match[2] or "").lower()]

@@ -2,7 +2,9 @@
 
 Layout: magic `WGE2`, 1 byte algorithm, 16 bytes key id, 8 bytes generation, 32 bytes mac, body. The mac covers
 all of these and the name, each length-prefixed, so that a true entry moved under another key fails.
-Algorithm 1 is a plain sha256: it finds damage, not malice. Algorithm 2 is hmac-sha256 (`keyring`).
+Algorithm 1 is a plain sha256: it finds damage, not malice. Algorithm 2 is hmac-sha256 (`keyring`). Algorithm 3 is
+hearsay: a checksum over what came from outside without a signature, while that was trusted (`trust=network`). It
+is believed for as long as that is, and never signed: no stranger's entry becomes one of ours by lying here.
 
 The generation grows with every publish of a name (microseconds since 1970, or a lease's token). A store that
 notes it apart from the bytes finds an older seal that was put in the place of a newer one.
@@ -13,16 +15,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from .typing import CorruptEntry, Untrusted
 
 CHECKSUM = 1
 HMAC_SHA256 = 2
+HEARSAY = 3
 
 _MAGIC = b"WGE2"
 _DOMAIN = b"warmgraph seal 2\0"  # so that no other mac made with the same key can pass for this one
 KEY_ID_BYTES = 16
+_NOBODY = bytes(KEY_ID_BYTES)
 _MAC_BYTES = 32
 _GENERATION = slice(len(_MAGIC) + 1 + KEY_ID_BYTES, len(_MAGIC) + 1 + KEY_ID_BYTES + 8)
 HEADER_BYTES = _GENERATION.stop + _MAC_BYTES
@@ -44,22 +49,31 @@ class Signer(Protocol):
 Verifier = Callable[[int, bytes], Signer | None]
 
 
+@dataclass(frozen=True, slots=True)
 class Checksum:
-    """The signer of those who have no secret."""
+    """The signer of those who have no secret. algorithm: CHECKSUM or HEARSAY."""
 
-    algorithm = CHECKSUM
-    key_id = bytes(KEY_ID_BYTES)
+    algorithm: int = CHECKSUM
+
+    @property
+    def key_id(self) -> bytes:
+        return _NOBODY
 
     def mac(self, message: bytes) -> bytes:
         return hashlib.sha256(message).digest()
 
 
-_CHECKSUM = Checksum()
+_CHECKSUM, _HEARSAY = Checksum(), Checksum(HEARSAY)
 
 
 def accept_checksum(algorithm: int, key_id: bytes) -> Signer | None:
     """The default verifier: plain checksums only."""
-    return _CHECKSUM if (algorithm, key_id) == (_CHECKSUM.algorithm, _CHECKSUM.key_id) else None
+    return _CHECKSUM if (algorithm, key_id) == (CHECKSUM, _NOBODY) else None
+
+
+def accept_hearsay(algorithm: int, key_id: bytes) -> Signer | None:
+    """Believes what came from outside without a signature."""
+    return _HEARSAY if (algorithm, key_id) == (HEARSAY, _NOBODY) else None
 
 
 def seal(name: str, body: bytes, signer: Signer | None = None, generation: int = 0) -> bytes:
@@ -79,11 +93,20 @@ def unseal(name: str, sealed: bytes, verifier: Verifier | None = None) -> bytes:
     mac, body = sealed[HEADER_BYTES - _MAC_BYTES : HEADER_BYTES], sealed[HEADER_BYTES:]
     signer = (verifier or accept_checksum)(algorithm[0], key_id)
     if signer is None:
-        how = "not signed" if algorithm[0] == CHECKSUM else f"signed with a key that is not known here ({key_id.hex()})"
-        raise Untrusted(how)
+        raise _stranger(algorithm[0], key_id)
     if not hmac.compare_digest(mac, signer.mac(_message(algorithm, key_id, count, name, body))):
         raise CorruptEntry("the seal is broken: these are not the bytes that were published under this name")
     return body
+
+
+def _stranger(algorithm: int, key_id: bytes) -> CorruptEntry:
+    """Somebody's seal, or none at all: a flipped bit there must not pass for a stranger."""
+    nobody = key_id == _NOBODY
+    if algorithm in (CHECKSUM, HEARSAY) and nobody:
+        return Untrusted("not signed")
+    if algorithm == HMAC_SHA256 and not nobody:
+        return Untrusted(f"signed with a key that is not known here ({key_id.hex()})")
+    return CorruptEntry(f"sealed in no way that is known (algorithm {algorithm}, key id {key_id.hex()})")
 
 
 def generation_of(sealed: bytes) -> int:
@@ -98,9 +121,42 @@ def with_generation(sealed: bytes, generation: int) -> bytes:
     return sealed[: _GENERATION.start] + generation.to_bytes(8, "big") + sealed[_GENERATION.stop :]
 
 
+def reseal(name: str, sealed: bytes, signer: Signer | None, generation: int | None = None) -> bytes:
+    """What was unsealed under `name`, sealed by `signer` (None: as it is). Hearsay is never signed."""
+    if _algorithm(sealed) == HEARSAY:
+        signer = _CHECKSUM
+    if signer is None:
+        return sealed
+    return seal(name, unverified_body(sealed), signer, generation_of(sealed) if generation is None else generation)
+
+
+def as_hearsay(name: str, sealed: bytes) -> bytes:
+    """What was unsealed under `name`, as it is to lie here when it came from outside. What is signed stays as it is."""
+    return reseal(name, sealed, _HEARSAY) if _algorithm(sealed) == CHECKSUM else sealed
+
+
+def as_checked(name: str, sealed: bytes) -> bytes:
+    """As `as_hearsay`, but what was signed needs no key to be believed from here on."""
+    return reseal(name, sealed, _HEARSAY if _algorithm(sealed) == CHECKSUM else _CHECKSUM)
+
+
+def same_entry(one: bytes, other: bytes) -> bool:
+    """Whether two seals hold the same publish of a name, whoever sealed them."""
+    return identity(one) == identity(other)
+
+
+def identity(sealed: bytes) -> tuple[int, bytes]:
+    """What is the same however it is sealed: generation and body."""
+    return (generation_of(sealed), unverified_body(sealed)) if _is_sealed(sealed) else (0, sealed)
+
+
 def unverified_body(sealed: bytes) -> bytes:
     """The body of whatever this is, unchecked. For bookkeeping (which blobs are named), never for loading."""
     return sealed[HEADER_BYTES:]
+
+
+def _algorithm(sealed: bytes) -> int:
+    return sealed[len(_MAGIC)] if _is_sealed(sealed) else 0
 
 
 def _is_sealed(sealed: bytes) -> bool:

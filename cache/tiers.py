@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .codec import KEY, VARIANT, check_name
@@ -21,8 +21,9 @@ from .health import Health, Use
 from .kernel_files import Spill, kernel_file
 from .packed import Packed, pack
 from .parsing import Mode
-from .reading import Accept, Complete, Defect, Search, read_complete
-from .seal import Signer, Verifier, accept_checksum
+from .reading import Accept, Complete, Search, read_complete
+from .seal import Signer, Verifier, accept_checksum, as_hearsay
+from .setting_aside import SettingAside
 from .typing import Entry, Hit, Miss, Reason, Role, Store, StoreUnavailable
 from .writer import Writer
 
@@ -35,11 +36,11 @@ OnPublished = Callable[[Entry, float, StoreUnavailable | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How one tier is treated. verifier: whose seals are believed there. shared: others may believe other seals."""
+    """How one tier is treated. verifier: whose seals are believed there. remote: it is behind a network."""
 
     readonly: bool = False
     verifier: Verifier = accept_checksum
-    shared: bool = False
+    remote: bool = False
 
 
 class Cache:
@@ -77,7 +78,13 @@ class Cache:
         self._flights = flights or Flights((), wait=0.0)
         self._spill = Spill()
         self._writer = Writer()
-        self._banned: set[tuple[str, bytes]] = set()  # (tier, sealed) that did not load and could not be removed
+        self._setting_aside = SettingAside(
+            self._tiers,
+            remote=frozenset(name for name, policy in self._policies.items() if policy.remote),
+            may_write=self._may_write,
+            failed=lambda store, error: self._failed(store, "write", error, raising=False),
+            writer=self._writer,
+        )
         self._schedule = Schedule(max_size // 20)
         self._background_error: StoreUnavailable | None = None
 
@@ -96,8 +103,11 @@ class Cache:
         for level, store in enumerate(self._tiers):
             found = self._search_tier(store, key, accept, search)
             if found is not None:
+                packed = found.packed
+                if self._policies[store.name].remote:
+                    packed = replace(packed, sealed=as_hearsay(key, packed.sealed))
                 for above in self._tiers[:level]:  # first, so that kernels have their files there
-                    self._put(above, found.packed)
+                    self._put(above, packed)
             hit = None if found is None else self._hit(store, found, search)
             if found is not None and hit is not None:
                 for below in self._tiers[level:]:  # or what is always hit in memory would look unused on disk
@@ -125,28 +135,23 @@ class Cache:
         generation = (flight.token if flight is not None else 0) or time.time_ns() // 1000
         packed = pack(draft, blobs, self._signer, generation)
         self._put(self._tiers[0], packed)
-        if flight is not None:
-            flight.handed_over()  # threads that wait find it from here on
         if not any(self._is_written(store) for store in self._tiers[1:]):
-            if flight is not None:
-                flight.settle(ok=False)
             return packed.entry
-        if not self._writer.submit(lambda: self._write(packed, flight), packed.size):
-            if flight is not None:
-                flight.settle(ok=False)
+        if not self._hand_over(packed, flight):
             refused = StoreUnavailable("too many results wait to be written; this one is not")
             self._report(packed.entry, 0.0, refused)
         return packed.entry
 
-    def quarantine(self, key: str, variant: str, why: str) -> None:
-        """Take an entry that did not load out of every tier, so that it fails once. Raises ValueError, as above."""
+    def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
+        """Take an entry that did not load out of every tier, so that it fails once. Raises ValueError, as above.
+
+        sealed: the bytes that failed (`Hit.sealed`); what another process put in their place stays.
+        """
         check_name(KEY, key, "key")
         check_name(VARIANT, variant, "variant")
         why = " ".join(why.split())  # one line, in the log as in the folder
         logger.warning("a cached result is quarantined (%.16s, %s): %s", key, variant, why)
-        self._quarantine_everywhere(key, variant, why)
-        if self._writer.pending:  # it may be among what is still to be written, and would come back
-            self._writer.submit(lambda: self._quarantine_everywhere(key, variant, why))
+        self._setting_aside.everywhere(key, variant, why, sealed)
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until all is written; False when `timeout` seconds were too few. Strict: raises what failed."""
@@ -169,11 +174,11 @@ class Cache:
 
     def _search_tier(self, store: Store, key: str, accept: Accept, search: Search) -> Complete | None:
         if not self._health.usable(store.name, "read"):
-            search.note(Reason.UNREADABLE, self._health.message(store.name, "read"))
+            search.note(Reason.UNREADABLE, str(self._health.error(store.name, "read")))
             return None
         try:
             for variant, sealed in store.entries(key):
-                if (store.name, sealed) in self._banned:
+                if self._setting_aside.overlooks(sealed):
                     continue
                 search.variants.add(variant)
                 verifier = self._policies[store.name].verifier
@@ -183,7 +188,7 @@ class Cache:
                     return found
                 search.note(found.reason, found.detail)
                 if found.reason is not Reason.GUARDS:
-                    self._set_aside(store, key, variant, found)
+                    self._setting_aside.defect(store, key, variant, sealed, found)
         except StoreUnavailable as error:
             self._failed(store, "read", error)
             search.note(Reason.UNREADABLE, str(error))
@@ -203,24 +208,7 @@ class Cache:
         except StoreUnavailable as error:  # no file can be had; a lower tier may have one
             search.note(Reason.UNREADABLE, str(error))
             return None
-        return Hit(store.name, found.packed.entry, contents, files, found.packed.size)
-
-    def _set_aside(self, store: Store, key: str, variant: str, defect: Defect) -> None:
-        """Remove what is damaged, so that it is met once; where that is impossible it is a miss each time."""
-        if defect.reason is Reason.UNTRUSTED and self._policies[store.name].shared:  # a key is being rotated, say
-            logger.warning("a cached result is not used (%.16s, tier %s): %s", key, store.name, defect.detail)
-            return
-        # A blob that is missing was evicted, which is nobody's fault; bytes that changed are worth a look.
-        level = logging.INFO if defect.reason is Reason.INCOMPLETE else logging.WARNING
-        logger.log(level, "a cached result is not usable (%.16s, tier %s): %s", key, store.name, defect.detail)
-        if not self._may_write(store):
-            return
-        try:
-            if defect.blob is not None:
-                store.drop_blob(defect.blob)
-            store.quarantine(key, variant, defect.detail)
-        except StoreUnavailable as error:
-            self._failed(store, "write", error, raising=False)
+        return Hit(store.name, found.packed.entry, contents, files, found.packed.size, found.packed.sealed)
 
     def _touch(self, store: Store, entry: Entry) -> None:
         if not self._health.usable(store.name, "read"):
@@ -243,7 +231,7 @@ class Cache:
     def _put(self, store: Store, packed: Packed, *, raising: bool = True) -> StoreUnavailable | None:
         """Blobs first, the entry last: whoever sees the entry can have its blobs. Returns why it failed."""
         if not self._may_write(store):
-            return StoreUnavailable(self._health.message(store.name, "write"))
+            return self._health.error(store.name, "write")
         try:
             for ref, data in packed.blobs:
                 store.put_blob(ref, data)
@@ -254,24 +242,37 @@ class Cache:
         self._health.worked(store.name, "write")
         return None
 
+    def _hand_over(self, packed: Packed, flight: Flight | None) -> bool:
+        """To the background thread, with the flight; False when too much waits there."""
+        if flight is None:
+            return self._writer.submit(lambda: self._write(packed, None), packed.size)
+        flight.handed_over()  # threads that wait find it in memory from here on
+        taken = False
+        try:
+            taken = self._writer.submit(lambda: self._write(packed, flight), packed.size)
+        finally:
+            if not taken:
+                flight.settle(ok=False)
+        return taken
+
     def _write(self, packed: Packed, flight: Flight | None) -> None:
         """In the background thread: the slow tiers, then eviction. Whoever waits for a tier is let go in between."""
         start = time.perf_counter()
-        errors: list[StoreUnavailable] = []
+        errors: dict[str, StoreUnavailable] = {}
         landed = False
         try:
             for store in filter(self._is_written, self._tiers[1:]):
                 error = self._put(store, packed, raising=False)
                 if error is not None:
-                    errors.append(error)
-                    continue
-                landed = True
-                if flight is not None:
+                    errors[store.name] = error
+                elif flight is not None:
                     flight.landed(store.name, ok=True)
+                landed = error is None
         finally:
             if flight is not None:
+                # Who waits at a level looks there and farther: what lies nearer, or in the last one, decides.
                 flight.settle(ok=landed)
-        self._report(packed.entry, time.perf_counter() - start, errors[0] if errors else None)
+        self._report(packed.entry, time.perf_counter() - start, next(iter(errors.values()), None))
         self._evict(packed.size)
 
     def _report(self, entry: Entry, seconds: float, error: StoreUnavailable | None) -> None:
@@ -294,27 +295,7 @@ class Cache:
             except StoreUnavailable as error:
                 self._failed(store, "write", error, raising=False)
 
-    def _quarantine_everywhere(self, key: str, variant: str, why: str) -> None:
-        for store in self._tiers:
-            try:
-                if self._may_write(store):
-                    store.quarantine(key, variant, why)
-                else:
-                    self._ban(store, key, variant)
-            except StoreUnavailable as error:
-                self._failed(store, "write", error, raising=False)
-                self._ban(store, key, variant)
-
-    def _ban(self, store: Store, key: str, variant: str) -> None:
-        """Overlook the entry as it is now, in this process; a better one put in its place is seen again."""
-        try:
-            same = [sealed for name, sealed in store.entries(key) if name == variant]
-        except StoreUnavailable as error:
-            self._failed(store, "read", error, raising=False)
-            return
-        self._banned.update((store.name, sealed) for sealed in same)
-
     def _failed(self, store: Store, use: Use, error: StoreUnavailable, *, raising: bool = True) -> None:
-        self._health.failed(store.name, use, str(error))
+        self._health.failed(store.name, use, error)
         if raising and self._strict:
             raise error

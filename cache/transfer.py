@@ -20,7 +20,7 @@ from .codec import MAX_ENTRY_BYTES, decode_entry
 from .disk import DiskStore
 from .files import read_bounded
 from .layout import EntryFile
-from .seal import HEADER_BYTES, Signer, Verifier, generation_of, seal, unseal, unverified_body
+from .seal import HEADER_BYTES, Signer, Verifier, as_hearsay, generation_of, reseal, unseal
 from .typing import BlobRef, CorruptEntry, Entry, Role, Store, StoreUnavailable, Untrusted
 
 # (key, variant, sealed bytes), unverified: an entry as a store lists it.
@@ -134,11 +134,6 @@ def read_blobs(store: Store, refs: Sequence[BlobRef]) -> list[tuple[BlobRef, byt
     return found
 
 
-def reseal(key: str, sealed: bytes, signer: Signer | None, generation: int) -> bytes:
-    """An entry whose seal was checked, sealed by `signer`; as it is without one."""
-    return sealed if signer is None else seal(key, unverified_body(sealed), signer, generation)
-
-
 def copy_entries(
     source: Store,
     target: Store,
@@ -147,13 +142,15 @@ def copy_entries(
     source_verifier: Verifier,
     target_verifier: Verifier,
     signer: Signer | None = None,
+    inwards: bool = False,
     watch: Watch = lambda report: None,
 ) -> Transferred:
     """Copy `listed`, which are of `source`, to `target`. Never raises for what either store holds or is.
 
     Skipped is what the target has whole, under a seal that `target_verifier` takes; any other is replaced.
     signer: seals anew what is copied, as a publish of now (an older generation could be refused by a store that
-    gave out a lease since); without one the bytes stay as they are.
+    gave out a lease since); without one the bytes stay as they are. inwards: what comes unsigned from outside is
+    marked as hearsay (see `seal`).
     """
     report = Transferred()
     sent: set[Place] = set()
@@ -166,6 +163,7 @@ def copy_entries(
                 else:
                     blobs = read_blobs(source, [ref for ref in entry.blobs if place_of(ref) not in sent])
                     now = reseal(key, sealed, signer, max(generation_of(sealed), time.time_ns() // 1000))
+                    now = as_hearsay(key, now) if inwards else now
                     report = _write(target, entry, now, blobs, report)
                     sent |= {place_of(ref) for ref, _ in blobs}
             except CorruptEntry as error:

@@ -87,7 +87,7 @@ class Hit:
     tier: the name of the store it came from. blobs: decoded contents by blob name, of every role but
     `cpp-kernel`. files: for each kernel name a local file that held exactly its bytes a moment ago; eviction
     by another process may remove it before it is opened, which is to be treated as a miss, not as an error.
-    stored_bytes: what was read from the store (entry and encoded blobs).
+    stored_bytes: what was read from the store (entry and encoded blobs). sealed: the entry's own bytes there.
     """
 
     tier: str
@@ -95,6 +95,7 @@ class Hit:
     blobs: Mapping[str, bytes]
     files: Mapping[str, Path]
     stored_bytes: int
+    sealed: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +163,11 @@ class Store(Protocol):
     def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         """Note that an entry and the blobs it names were used (for eviction). Absent: a no-op. Waits for no network."""
 
-    def quarantine(self, key: str, variant: str, why: str) -> None:
-        """Take an entry out of every reader's sight. Absent: a no-op."""
+    def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
+        """Take an entry out of every reader's sight. Absent: a no-op.
+
+        sealed: only if it is this one, as `entries` gave it; another has come in its place otherwise.
+        """
 
     def drop_blob(self, ref: BlobRef) -> None:
         """Remove a blob whose bytes are wrong. Absent: a no-op."""

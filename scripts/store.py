@@ -15,6 +15,7 @@ from warmgraph.cache import (
     as_plain,
     describe,
     journal_dir,
+    local_verifier,
     parse_size,
     read,
     settings,
@@ -31,7 +32,7 @@ TIP = 'TIP: run a model with torch.compile(model, backend="warmgraph"), or set W
 def find_store(*, readonly: bool = True) -> DiskStore | None:
     """The disk store of the current settings. None, and a word on stderr, when there is none yet."""
     root = store_root(settings())
-    verifier = settings().keyring.verifier(unsigned=True)
+    verifier = local_verifier(settings())
     store = DiskStore(root, readonly=True, verifier=verifier)  # raises StoreUnavailable; creates nothing
     if not root.is_dir():
         talk(f"there is no store at {root} yet. {TIP}")

@@ -21,14 +21,15 @@ from warmgraph.cache import (
     Mode,
     Selection,
     Transferred,
-    Trust,
     Untrusted,
     Watch,
     copy_entries,
     export_bundle,
     import_bundle,
+    local_verifier,
     parse_seconds,
     read_local,
+    remote_verifier,
     select_local,
     select_remote,
     settings,
@@ -89,9 +90,7 @@ def export_command(since: float | None, prefixes: tuple[str, ...], place: str, a
     # Without a store there is an empty bundle all the same: a build that starts cold must not fail.
     source = store if store is not None else DiskStore(store_root(settings()), readonly=True)
     with _output(place) as out, _progress("exporting", len(files)) as watch:
-        report = export_bundle(
-            source, out, files, verifier=settings().keyring.verifier(unsigned=True), signer=signer, watch=watch
-        )
+        report = export_bundle(source, out, files, verifier=local_verifier(settings()), signer=signer, watch=watch)
     if signer is None:
         talk("not signed: import takes it only with WARMGRAPH_TRUST=network. TIP: warmgraph keygen --help")
     _tell_left_out(report, "TIP: warmgraph verify --fix")
@@ -135,7 +134,7 @@ def import_command(bundle: str, as_json: bool) -> int:
     before a damage stay. The bundle must be signed with a key that is known here, unless WARMGRAPH_TRUST=network.
     """
     current = settings()
-    verifier = current.keyring.verifier(unsigned=current.trust is Trust.NETWORK)
+    verifier = remote_verifier(current)
     store = _writable_store("import")
     with _input(bundle) as source, _progress("importing") as watch:
         report = import_bundle(source, store, verifier=verifier, watch=watch)
@@ -186,8 +185,8 @@ def push(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
                 store,
                 remote,
                 read_local(files),
-                source_verifier=current.keyring.verifier(unsigned=True),
-                target_verifier=current.keyring.verifier(unsigned=current.trust is Trust.NETWORK),
+                source_verifier=local_verifier(current),
+                target_verifier=remote_verifier(current),
                 signer=current.keyring.signer,
                 watch=watch,
             )
@@ -212,8 +211,9 @@ def pull(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
             remote,
             store,
             select_remote(remote, Selection(since, prefixes)),
-            source_verifier=current.keyring.verifier(unsigned=current.trust is Trust.NETWORK),
-            target_verifier=current.keyring.verifier(unsigned=True),
+            source_verifier=remote_verifier(current),
+            target_verifier=local_verifier(current),
+            inwards=True,
             watch=watch,
         )
     _tell_left_out(report, "They stay on the server; a lookup that meets a damaged one removes it")

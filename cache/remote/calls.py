@@ -7,16 +7,20 @@ Then the connections in use are cut, which ends the thread; one that hangs in ge
 
 from __future__ import annotations
 
+import select
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from ..typing import StoreUnavailable
+from ..exits import ending
+from ..typing import StoreSilent, StoreUnavailable
 
 T = TypeVar("T")
 
 MIN_BANDWIDTH = 4 * 2**20  # bytes per second; a server slower than this is not worth waiting for
+_TICK = 0.05  # seconds between two looks at whether the process is ending
 
 
 def seconds_for(size: int, base: float) -> float:
@@ -28,9 +32,15 @@ class Call:
     """What one piece of work is using, so that it can be stopped from outside.
 
     A connection is noted when it is used, and forgotten when another call uses it: pools pass them on.
+    patience: the most seconds in which nothing comes, if less than a connection allows; hurry: the same, once the
+    process is ending.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience: float | None = None, hurry: float | None = None) -> None:
+        self.patience = patience
+        self.hurry = hurry
+        self.begun: float | None = None  # monotonic: when something was first asked for
+        self._moved = time.monotonic()  # when something was last sent or received
         self._lock = threading.Lock()
         self._users: list[Any] = []  # connections of redis-py
         self._sockets: list[Any] = []  # raw ones, while TLS is being agreed on
@@ -40,7 +50,9 @@ class Call:
         """Note a connection. Raises StoreUnavailable when nobody waits any more: not worth another try."""
         with self._lock:
             if self._over:
-                raise StoreUnavailable("nobody waits for this any more")
+                raise StoreSilent("nobody waits for this any more")
+            if self.begun is None:
+                self.begun = time.monotonic()
             connection.warmgraph_call = self
             if connection not in self._users:
                 self._users.append(connection)
@@ -48,6 +60,29 @@ class Call:
     def use_socket(self, sock: Any) -> None:
         with self._lock:
             self._sockets.append(sock)
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds for one socket operation; None: as the connection has it."""
+        return self.hurry if self.hurry is not None and ending() else self.patience
+
+    def moves(self) -> None:
+        """Something was sent, or received."""
+        self._moved = time.monotonic()
+
+    def is_stuck(self) -> bool:
+        """Whether the process is ending, and nothing has moved for too long."""
+        return self.hurry is not None and ending() and time.monotonic() - self._moved >= self.hurry
+
+    def has_answer(self) -> bool:
+        """Whether there is something to read, which a thread of a busy process did not come to read yet."""
+        poll = select.poll()
+        with self._lock, suppress(OSError, ValueError, AttributeError):  # closed by its thread meanwhile
+            for user in self._users:
+                if user._sock is not None and getattr(user, "warmgraph_call", None) is self:
+                    poll.register(user._sock, select.POLLIN)
+            return bool(poll.poll(0))
+        return False
 
     def end(self) -> None:
         """Let go of what was used. A connection that refers to us would otherwise never be freed but by the gc."""
@@ -106,16 +141,21 @@ def bounded(
     late: str,
     inline: bool = False,
     abandon: Callable[[], None] | None = None,
+    patience: float | None = None,
+    hurry: float | None = None,
 ) -> T:
-    """The result of `work`, or what it raised. After `seconds`: StoreUnavailable(late), and `abandon` is called.
+    """The result of `work`, or what it raised. After `seconds`: StoreSilent(late), and `abandon` is called.
 
+    Where this process was too busy to ask, or to read the answer that is there: after twice that. patience, hurry:
+    see `Call`.
     inline: where no thread can be had, run it here all the same. For work that nobody in the foreground waits for:
     since Python 3.12 no thread starts once the interpreter shuts down, which is when last results are written.
     """
-    call = Call()
+    call = Call(patience=patience, hurry=hurry)
     done = threading.Event()
     results: list[T] = []
     errors: list[BaseException] = []
+    begin = time.monotonic()
 
     def run() -> None:
         try:
@@ -130,7 +170,7 @@ def bounded(
             raise StoreUnavailable("no thread can be had for the network: the interpreter is shutting down")
         run()
     try:
-        in_time = done.wait(seconds)
+        in_time = _in_time(done, call, seconds, begin)
     except BaseException:  # interrupted by the user: nobody waits any more
         call.abandon()
         raise
@@ -138,7 +178,19 @@ def bounded(
         call.abandon()
         if abandon is not None:
             abandon()
-        raise StoreUnavailable(late)
+        raise StoreSilent(late)
     if errors:
         raise errors.pop()
     return results.pop()
+
+
+def _in_time(done: threading.Event, call: Call, seconds: float, begin: float) -> bool:
+    while (left := begin + seconds - time.monotonic()) > 0:
+        if done.wait(left if call.hurry is None else min(left, _TICK)):
+            return True
+        if call.is_stuck():
+            return False
+    longest = seconds if call.patience is None else min(seconds, call.patience)
+    if call.has_answer():
+        return done.wait(longest)
+    return done.wait(min(longest, max(0.0, (call.begun or begin) - begin)))

@@ -3,26 +3,24 @@
 redis-py does the talking. What is added: connections that a deadline can cut, and a connector that sets up a
 client in a thread of its own, since names, TLS, Cluster and Sentinel discovery may all take longer than a lookup may.
 Whoever asks meanwhile waits only as long as its own deadline; the connector goes on and serves the next one.
-
-Setting up costs as few round trips as can be: RESP2 needs no HELLO, the library's name is not announced (CLIENT
-SETINFO), so that only AUTH and SELECT remain, where the URL asks for them.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..forks import reset_in_child
-from ..typing import StoreUnavailable
-from .calls import Call, bounded, current_call, inside, start_thread
+from ..typing import StoreSilent, StoreUnavailable
+from .building import build, import_redis, wants_no_command
+from .calls import Call, bounded, inside, start_thread
 from .errors import Use, late, unavailable
 from .urls import RemoteUrl
+
+logger = logging.getLogger(__package__)
 
 T = TypeVar("T")
 
@@ -43,6 +41,7 @@ class Client:
     def __init__(self, url: RemoteUrl, timeout: float) -> None:
         self._url = url
         self._timeout = timeout
+        self.since: float | None = None  # monotonic: when the server was first connected to
         self.after_fork_in_child()
         reset_in_child(self)
 
@@ -55,34 +54,58 @@ class Client:
         self._connector: _Connector | None = None
 
     def run(
-        self, work: Callable[[Any], T], seconds: float, *, doing: str, use: Use = "read", inline: bool = False
+        self,
+        work: Callable[[Any], T],
+        seconds: float,
+        *,
+        doing: str,
+        use: Use = "read",
+        inline: bool = False,
+        patience: float | None = None,
     ) -> T:
         """`work(client)` within `seconds`. Raises StoreUnavailable, and nothing that `work` did not raise itself.
 
-        doing: for the message, such as "read an entry". inline: see `bounded`.
+        doing: for the message, such as "read an entry". patience: the most seconds in which nothing comes, whatever
+        the total. A write is given less time once the process is ending. inline: see `bounded`.
         """
 
-        _import_redis()  # here, so that a slow disk does not pass for a silent server
+        import_redis(self._url)  # here, so that a slow disk does not pass for a silent server
+        hurry = max(self._url.deadline, self._url.connect_deadline)
 
         def on_network() -> T:
-            redis = self._redis if self._connected else self._wait_for_connector(seconds, inline=inline)
-            return work(redis)
+            if self._connected:
+                return work(self._redis)
+            return work(self._wait_for_connector(seconds if patience is None else patience, inline=inline))
 
         try:
-            say = late(self._url, doing, seconds)
-            return bounded(on_network, seconds, late=say, inline=inline, abandon=self._doubt)
+            return bounded(
+                on_network,
+                seconds,
+                late=late(self._url, doing, seconds),
+                inline=inline,
+                abandon=self._doubt,
+                patience=patience,
+                hurry=hurry if use == "write" and hurry < seconds else None,
+            )
         except StoreUnavailable:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (every kind becomes ours)
             # Whatever answers may be no Redis, and redis-py's parser then raises nearly anything.
-            raise unavailable(error, self._url, doing, use) from error
+            failure = unavailable(error, self._url, doing, use)
+        raise failure  # out here, so that it does not carry `error` along
 
     def warm_up(self) -> None:
         """Start connecting in the background; what comes of it shows when the client is used.
 
-        Also what makes a first publish at the very end possible: redis-py cannot be imported once the interpreter
-        shuts down.
+        Everything is imported before any thread starts: a fork while another thread imports leaves the child with
+        a lock that nobody will release. It also makes a first publish at the very end possible: redis-py cannot be
+        imported once the interpreter shuts down.
         """
+        try:
+            import_redis(self._url)
+        except StoreUnavailable as error:  # said again by `run`
+            logger.debug("%s", error)
+            return
         with self._lock:
             if not self._connected:
                 self._start_connector()
@@ -102,9 +125,9 @@ class Client:
                 raise StoreUnavailable("no thread can be had for the network: the interpreter is shutting down")
             return self._connect()
         if not connector.done.wait(seconds):
-            raise StoreUnavailable(late(self._url, "connect", seconds))
+            raise StoreSilent(late(self._url, "connect", seconds))
         if connector.error is not None:
-            raise unavailable(connector.error, self._url, "connect", "read") from connector.error
+            raise unavailable(connector.error, self._url, "connect", "read")
         return self._redis
 
     def _start_connector(self) -> _Connector | None:
@@ -134,12 +157,13 @@ class Client:
         """Build the client if need be, and leave one open connection in its pool."""
         redis = self._redis
         if redis is None:
-            redis = _build(self._url, self._timeout)
+            redis = build(self._url, self._timeout)
         if self._url.kind != "cluster":  # a cluster's discovery has connected already
             pool = redis.connection_pool
-            pool.release(pool.get_connection() if _newer() else pool.get_connection("PING"))
+            pool.release(pool.get_connection() if wants_no_command() else pool.get_connection("PING"))
         with self._lock:
             self._redis, self._connected = redis, True
+            self.since = self.since or time.monotonic()
         return redis
 
 
@@ -166,130 +190,3 @@ class Clients:
         """Start connecting in the background, so that the first lookup finds connections."""
         self.small.warm_up()
         self.large.warm_up()
-
-
-# -- building redis-py's clients
-
-
-def _import_redis() -> None:
-    try:
-        importlib.import_module("redis")
-    except (ImportError, RuntimeError) as error:  # not there; or what it imports refuses at interpreter shutdown
-        raise StoreUnavailable(f"redis-py cannot be imported ({error}); pip install redis, or unset the URL") from error
-
-
-def _newer() -> bool:
-    """redis-py from 5.3 on wants no command name for a connection."""
-    import redis
-
-    return tuple(int(word) for word in redis.__version__.split(".")[:2]) >= (5, 3)
-
-
-class _Watched:
-    """A connection that tells the call it serves of itself; mixed into redis-py's classes."""
-
-    def _connect(self) -> Any:
-        call = current_call()
-        if call is not None:
-            call.use(self)
-        return super()._connect()  # type: ignore[misc]
-
-    def _wrap_socket_with_ssl(self, sock: Any) -> Any:
-        call = current_call()
-        if call is None:
-            return super()._wrap_socket_with_ssl(sock)  # type: ignore[misc]
-        # Wrapping takes the socket's descriptor away; a copy of it can still be cut.
-        with sock.dup() as copy:
-            call.use_socket(copy)
-            return super()._wrap_socket_with_ssl(sock)  # type: ignore[misc]
-
-    def send_packed_command(self, *args: Any, **options: Any) -> Any:
-        call = current_call()
-        if call is not None:
-            call.use(self)
-        return super().send_packed_command(*args, **options)  # type: ignore[misc]
-
-
-@functools.cache
-def _watched(base: type) -> type:
-    return type(f"Watched{base.__name__}", (_Watched, base), {})
-
-
-def _build(url: RemoteUrl, timeout: float) -> Any:
-    """A client of redis-py. Blocks for Cluster, which asks the nodes who has what."""
-    import redis
-    from redis.connection import Connection, ConnectionPool, SSLConnection, UnixDomainSocketConnection
-
-    options = _connection_options(url, timeout)
-    if url.kind == "unix":
-        pool = ConnectionPool(connection_class=_watched(UnixDomainSocketConnection), path=url.path, **options)
-        return redis.Redis(connection_pool=pool)
-    base = SSLConnection if url.encrypted else Connection
-    if url.kind == "sentinel":
-        return _build_sentinel(url, base, options)
-    if url.kind == "cluster":
-        return _build_cluster(url, base, options)
-    host, port = url.hosts[0]
-    pool = ConnectionPool(connection_class=_watched(base), host=host, port=port, **options)
-    return redis.Redis(connection_pool=pool)
-
-
-def _connection_options(url: RemoteUrl, timeout: float) -> dict[str, Any]:
-    from redis.backoff import NoBackoff
-    from redis.exceptions import ConnectionError as LostConnection
-    from redis.retry import Retry
-
-    options: dict[str, Any] = {
-        "db": url.db,
-        "username": url.username,
-        "password": url.password,
-        "client_name": url.client_name,
-        "socket_timeout": timeout,
-        "socket_connect_timeout": url.connect_deadline,
-        "socket_read_size": 2**18,
-        "protocol": 2,
-        "decode_responses": False,
-        # Once more on a fresh connection, should the server have closed the pooled one. Never after a timeout.
-        "retry": Retry(NoBackoff(), 1, supported_errors=(LostConnection,)),
-    }
-    if url.max_connections is not None:
-        options["max_connections"] = url.max_connections
-    if importlib.util.find_spec("redis.driver_info") is not None:
-        options["driver_info"] = None
-    else:
-        options |= {"lib_name": None, "lib_version": None}
-    if url.encrypted:
-        # Older versions of redis-py did not look at the name in the certificate unless told to.
-        options |= {"ssl_check_hostname": url.tls.get("ssl_cert_reqs") != "none", **url.tls}
-    return options
-
-
-def _build_cluster(url: RemoteUrl, base: type, options: dict[str, Any]) -> Any:
-    module: Any = importlib.import_module("redis.cluster")  # without types of its own
-    kept = {name: value for name, value in options.items() if name != "db"}
-    (host, port), *others = url.hosts
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    # Only when given a URL does it take a class of connections.
-    retry, nodes = kept.pop("retry"), [module.ClusterNode(*other) for other in others]
-    return module.RedisCluster(
-        url=f"redis://{where}", startup_nodes=nodes, connection_class=_watched(base), retry=retry, **kept
-    )
-
-
-def _build_sentinel(url: RemoteUrl, base: type, options: dict[str, Any]) -> Any:
-    import redis
-    from redis.connection import ConnectionPool
-
-    sentinel: Any = importlib.import_module("redis.sentinel")  # without types of its own
-
-    of_sentinels = options | {"db": 0, "username": url.sentinel_username, "password": url.sentinel_password}
-    manager = sentinel.Sentinel([])
-    manager.sentinels = [
-        redis.Redis(
-            connection_pool=ConnectionPool(connection_class=_watched(base), host=host, port=port, **of_sentinels)
-        )
-        for host, port in url.hosts
-    ]
-    managed = sentinel.SentinelManagedSSLConnection if url.encrypted else sentinel.SentinelManagedConnection
-    pool = sentinel.SentinelConnectionPool(url.service, manager, connection_class=_watched(managed), **options)
-    return redis.Redis(connection_pool=pool)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from ..typing import StoreUnavailable
+from ..typing import StoreSilent, StoreUnavailable
 from .urls import RemoteUrl
 
 Use = Literal["read", "write"]
@@ -88,30 +88,34 @@ _NOPERM = {
         "set WARMGRAPH_URL_MODE=readonly, or give it the rights of warmgraph-writer, see deploy/users.acl",
     ),
 }
+_MAY_PASS = frozenset({"LOADING", "SILENT", "CLOSED", "REFUSED", "NAME"})  # nobody answered, or not yet
+_USELESS = frozenset({"NOPERM", "READONLY"})
 _IN_TEXT = re.compile(
     r"\b(READONLY|OOM|NOPERM|MISCONF|WRONGTYPE|NOREPLICAS|NOAUTH|WRONGPASS|LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|MOVED)\b"
 )
 
 
+class Refusal(StoreUnavailable):
+    """Asking again is useless: the user may not, or the server takes no writes."""
+
+
 def unavailable(error: BaseException, url: RemoteUrl, doing: str, use: Use) -> StoreUnavailable:
-    """What to tell of `error`. doing: such as "read an entry"; use: what the user's rights are needed for."""
+    """What to tell of `error`. doing: such as "read an entry"; use: what the user's rights are needed for.
+
+    To be raised without `error` as its cause or context: a server may repeat secrets, and only the message is scrubbed.
+    """
     if isinstance(error, StoreUnavailable):
         return error
     code = _code(error)
     what, advice = _NOPERM[use] if code == "NOPERM" else _WORDS[code]
-    return StoreUnavailable(f"cannot {doing} at {url.masked}: {what} ({_said(error, url)}); {advice}")
+    kind = StoreSilent if code in _MAY_PASS else Refusal if code in _USELESS else StoreUnavailable
+    return kind(f"cannot {doing} at {url.masked}: {what} ({_said(error, url)}); {advice}")
 
 
 def late(url: RemoteUrl, doing: str, seconds: float) -> str:
     """What to tell of a deadline that passed."""
     _, advice = _WORDS["SILENT"]
     return f"cannot {doing} at {url.masked}: no answer within {seconds:.2g} s; {advice}"
-
-
-def is_refusal(error: StoreUnavailable) -> bool:
-    """Whether asking again is useless: the user may not, or the server takes no writes."""
-    cause = error.__cause__
-    return cause is not None and _code(cause) in ("NOPERM", "READONLY")
 
 
 def _code(error: BaseException) -> str:

@@ -2,6 +2,8 @@
 
 A lease is a value that expires. Its owner prolongs it, so that a dead owner's is free after `seconds`; a token that
 grows from owner to owner lets the store ignore one who only seemed dead and publishes late (`scripts`).
+A waiter knows until when the lease that it saw lasts. When it goes before that without having been given back, the
+server has forgotten it, and its owner gets a third of its time to say so; a lease that expired is taken at once.
 After C. Gray and D. Cheriton, "Leases" (1989), and M. Kleppmann, "How to do distributed locking" (2016).
 """
 
@@ -18,8 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..exits import ending, seconds_ending
 from ..forks import reset_in_child
 from ..typing import Held, StoreUnavailable
+from ..writer import Writer
 from .calls import start_thread
 from .client import Clients
 from .names import Names
@@ -31,7 +35,11 @@ logger = logging.getLogger(__package__)
 _FAILED_MS = 5000  # that waiters are told that there is nothing to wait for
 _TOKEN = re.compile(r"\d{1,19}", re.ASCII)
 _MAX_OWNER = 100
+_EARLY_SECONDS = 0.1  # before its end a lease that is gone was not one that expired
+_PERHAPS = "someone, perhaps: the server was restarted a moment ago"
 _GIVEN, _FORGOTTEN = 1, 2
+_LOST, _GIVEN_BACK = 0, 2
+_EXIT_SECONDS = 0.25  # that the end of a process may be held up by giving back; what is left expires
 
 
 class RedisLease:
@@ -53,7 +61,12 @@ class RedisLease:
         return not self._leases.holds(self)
 
     def release(self, *, ok: bool) -> None:
+        """Give it back, in the background. Waits for nothing."""
         self._leases.give_back(self, ok=ok)
+
+    def abandon(self) -> None:
+        """Let it expire: no heartbeat, and no request. For a server that is known not to answer."""
+        self._leases.forget(self)
 
 
 class RedisLeases:
@@ -79,6 +92,7 @@ class RedisLeases:
         self._clients = clients
         self._names = Names(namespace)
         self._rank = rank
+        self._background = Writer(max_jobs=1024)
         self.after_fork_in_child()
         reset_in_child(self)
 
@@ -93,24 +107,32 @@ class RedisLeases:
     def acquire(self, key: str) -> RedisLease | Held:
         keys = [self._names.lease(key), self._names.fence(key)]
         owner, seen = self._owner(), self._seen.get(key)
-        token = "" if seen is None or seen.is_over(self.seconds / 3) else seen.token
+        if seen is None or seen.is_over(self.seconds / 3):
+            token, early = "", ""
+        else:
+            token, early = seen.token, "early" if seen.is_early() else ""
+        since = self._clients.small.since
+        known = "" if since is None else f"{time.monotonic() - since:.0f}"
+        arguments: list[Argument] = [owner, self._milliseconds, token, early, known]
         try:
-            given, text = self._clients.small.run(
-                lambda redis: _answer(ACQUIRE.run(redis, keys, [owner, self._milliseconds, token])),
+            given, text, left = self._clients.small.run(
+                lambda redis: _answer(ACQUIRE.run(redis, keys, arguments)),
                 self._clients.deadline,
                 doing="take a lease",
                 use="write",
             )
         except StoreUnavailable:
             # It may have been given, and only the answer lost: others must not wait for an owner who knows nothing.
-            start_thread(lambda: self._release(keys, f" {owner}", ""), "warmgraph-lease")
+            self._release_soon(keys, f" {owner}", "")
             raise
-        if given == _FORGOTTEN and seen is not None:
-            # Restarted within the blink of an eye: its owner may live, and says so with its next heartbeat.
+        if given == _FORGOTTEN:
+            # Restarted within the blink of an eye, or evicted: its owner may live, and says so with its next heartbeat.
+            if seen is None:
+                return Held(_PERHAPS)
             seen.forgotten = seen.forgotten or time.monotonic()
             return seen.held
         if given != _GIVEN:
-            return self._note(key, text)
+            return self._note(key, text, left)
         self._seen.pop(key, None)
         lease = RedisLease(self, keys, int(text), f"{text} {owner}")
         with self._changed:
@@ -127,11 +149,11 @@ class RedisLeases:
         )
         return None if value is None else _held(value.decode("utf-8", "replace"))
 
-    def _note(self, key: str, text: str) -> Held:
-        """Who has it; remembered, so that a server that forgets it is found out."""
+    def _note(self, key: str, text: str, left: int) -> Held:
+        """Who has it; remembered, so that a server that forgets it is found out. left: milliseconds it lasts."""
         held, token = _held(text), text.partition(" ")[0]
         if _TOKEN.fullmatch(token):
-            self._seen[key] = _Seen(token, held)
+            self._seen[key] = _Seen(token, held, time.monotonic() + left / 1000)
         else:
             self._seen.pop(key, None)
         return held
@@ -142,13 +164,22 @@ class RedisLeases:
         return lease in self._held
 
     def give_back(self, lease: RedisLease, *, ok: bool) -> None:
-        """Never raises. What was lost, given back before, or taken before a fork is left alone."""
+        """Never raises, nor waits. What was lost, given back before, or taken before a fork is left alone."""
+        if self.forget(lease):
+            self._release_soon(lease.keys, lease.value, "" if ok else f"failed {lease.token}")
+
+    def forget(self, lease: RedisLease) -> bool:
+        """Prolong it no more. False: it was not held."""
         with self._changed:
             if lease not in self._held:
-                return
+                return False
             self._held.discard(lease)
             self._changed.notify_all()
-        self._release(lease.keys, lease.value, "" if ok else f"failed {lease.token}")
+        return True
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until what was given back is so on the server; False when `timeout` seconds were too few."""
+        return self._background.flush(timeout)
 
     # -- inside
 
@@ -164,10 +195,18 @@ class RedisLeases:
             lambda redis: script.run(redis, keys, arguments), seconds, doing=doing, use="write", inline=True
         )
 
+    def _release_soon(self, keys: Sequence[str], end: str, left: str) -> None:
+        if ending():  # who calls now is waited for anyway, and a thread may not be had any more
+            self._release(keys, end, left)
+        else:
+            self._background.submit(lambda: self._release(keys, end, left))  # refused: it expires
+
     def _release(self, keys: Sequence[str], end: str, left: str) -> None:
         """Replace a lease that ends with `end` by `left`."""
+        if seconds_ending() >= _EXIT_SECONDS:
+            return
         try:
-            self._run("give back a lease", RELEASE, keys[:1], [end, left, _FAILED_MS], self._clients.deadline)
+            self._run("give back a lease", RELEASE, keys, [end, left, _FAILED_MS], self._clients.deadline)
         except StoreUnavailable as error:
             logger.debug("a lease is not given back; it expires: %s", error)
 
@@ -194,10 +233,11 @@ class RedisLeases:
         except StoreUnavailable as error:  # tried again at the next beat, however long this lasts
             logger.debug("a lease is not prolonged: %s", error)
             return
-        if not kept:
+        if kept == _GIVEN_BACK:  # with its entry, see PUT_ENTRY
+            self.forget(lease)
+        elif kept == _LOST:
             logger.info("a lease was lost to someone else; what is compiled under it is not published")
-            with self._changed:
-                self._held.discard(lease)
+            self.forget(lease)
         elif lease not in self._held:
             # It was given back while the heartbeat was on its way, which found it gone and took it again.
             self._release(lease.keys, lease.value, "")
@@ -205,22 +245,27 @@ class RedisLeases:
 
 @dataclass(slots=True)
 class _Seen:
-    """Whom a waiter saw with the lease. forgotten: when the server knew nothing of it any more (monotonic)."""
+    """Whom a waiter saw with the lease. Monotonic: until when it lasts, and when the server had forgotten it."""
 
     token: str
     held: Held
+    until: float
     forgotten: float | None = None
+
+    def is_early(self) -> bool:
+        """Whether a lease that is gone cannot have expired: its owner may live. Also while waiting for that owner."""
+        return self.forgotten is not None or time.monotonic() < self.until - _EARLY_SECONDS
 
     def is_over(self, seconds: float) -> bool:
         return self.forgotten is not None and time.monotonic() - self.forgotten >= seconds
 
 
-def _answer(answer: Any) -> tuple[int, str]:
-    """What ACQUIRE says: (_GIVEN, token), (0, who has it) or (_FORGOTTEN, nothing)."""
-    if isinstance(answer, list) and len(answer) == 2 and answer[0] in (0, 1, 2) and isinstance(answer[1], bytes):
-        given, text = int(answer[0]), answer[1].decode("utf-8", "replace")
+def _answer(answer: Any) -> tuple[int, str, int]:
+    """What ACQUIRE says: (_GIVEN, token, 0), (0, who has it, milliseconds) or (_FORGOTTEN, nothing, 0)."""
+    if isinstance(answer, list) and 2 <= len(answer) <= 3 and answer[0] in (0, 1, 2) and isinstance(answer[1], bytes):
+        given, text, left = int(answer[0]), answer[1].decode("utf-8", "replace"), answer[-1]
         if given != _GIVEN or _TOKEN.fullmatch(text):
-            return given, text
+            return given, text, left if isinstance(left, int) else 0
     raise ValueError("not the answer to taking a lease")
 
 

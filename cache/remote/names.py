@@ -2,7 +2,7 @@
 
     wg:<ns>:{<key>}:e        hash: <variant> -> sealed entry, g:<variant> -> its generation, in decimal
     wg:<ns>:{<key>}:lease    who compiles this key
-    wg:<ns>:{<key>}:fence    the token of its last lease
+    wg:<ns>:{<key>}:fence    the token of its last lease; `<token> done` once that was given back
     wg:<ns>:b:<digest>:<i>   piece i of a blob
     wg:<ns>:probe            written to see whether writing works
 

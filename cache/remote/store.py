@@ -6,8 +6,9 @@ in a newer one's place no longer unseals; pieces of blobs are unsealed here. The
 - A piece is evicted (maxmemory, TTL) while its entry lives: the blob is absent, the lookup INCOMPLETE, a miss.
 - Two publish one blob: pieces may come from either; both sealed the same bytes under the same place.
 - A publisher dies among its pieces: no entry names them yet, and they expire.
+- A lease is ended by its entry's publication, so that nobody waits for a request to give it back that was lost.
 - An owner that stalled past its lease publishes late: the fence is greater than its token, and it is ignored.
-- An entry is quarantined while another replaces it: a good entry is lost, and compiled once more.
+- An entry is quarantined while another replaces it: the script compares generations, and the new one stays.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .calls import seconds_for
 from .client import WRITE_SECONDS, Clients
 from .names import GENERATION, Names, field_of
 from .requests import hash_at, pipelined, stored, values_at
-from .scripts import PUT_ENTRY, Argument
+from .scripts import PUT_ENTRY, REMOVE_ENTRY, Argument
 from .touches import Touches
 from .urls import RemoteUrl
 
@@ -89,7 +90,11 @@ class RedisStore:
         if not names:
             return {}
         seconds = seconds_for(sum(ref.size for ref in wanted.values()), self.clients.deadline)
-        values = iter(self.clients.large.run(lambda redis: values_at(redis, names), seconds, doing="read a blob"))
+        patience = self.clients.deadline  # a server that falls silent is not given the time of one that sends
+        answers = self.clients.large.run(
+            lambda redis: values_at(redis, names), seconds, doing="read a blob", patience=patience
+        )
+        values = iter(answers)
         found = {}
         for ref, pieces in places:
             parts = [part for part in (next(values) for _ in pieces) if part is not None]
@@ -116,7 +121,7 @@ class RedisStore:
         self._store("write a blob", batch, size)
 
     def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
-        keys = [self.names.entries(key), self.names.fence(key)]
+        keys = [self.names.entries(key), self.names.fence(key), self.names.lease(key)]
         sealed_field, generation_field = field_of(variant)
         self._check_writable()
         generation = str(generation_of(sealed))
@@ -130,11 +135,12 @@ class RedisStore:
         if not self.readonly:
             self._touches.note(key, variant, names)
 
-    def quarantine(self, key: str, variant: str, why: str) -> None:
+    def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
         """There is no place for it on a server that others write to: the entry is removed."""
         name, fields = self.names.entries(key), field_of(variant)
         self._check_writable()
-        self._write("remove an entry", lambda redis: redis.hdel(name, *fields))
+        generation = "" if sealed is None else str(generation_of(sealed))
+        self._write("remove an entry", lambda redis: REMOVE_ENTRY.run(redis, [name], [*fields, generation]))
         logger.debug("an entry is removed from %s (%.16s, %s): %s", self.url.masked, key, variant, why)
 
     def drop_blob(self, ref: BlobRef) -> None:

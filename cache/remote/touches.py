@@ -7,10 +7,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from ..exits import ending
 from ..forks import fork_safe_lock, reset_in_child
 from ..typing import StoreUnavailable
 from ..writer import Writer
-from .errors import is_refusal
+from .errors import Refusal
 
 logger = logging.getLogger(__package__)
 
@@ -56,10 +57,10 @@ class Touches:
         with self._lock:
             names = [name for group in self._waiting for name in group]
             self._waiting.clear()
-        if not names:
+        if not names or ending():  # nobody is to wait for this
             return
         try:
             self._prolong(names)
         except StoreUnavailable as error:
-            self._refused = is_refusal(error)
+            self._refused = isinstance(error, Refusal)
             logger.debug("use of %d values is not noted: %s", len(names), error)

@@ -58,7 +58,8 @@ class RemoteUrl:
 
     def scrub(self, text: str) -> str:
         """`text` without this URL's secrets, should a server repeat them."""
-        for secret in (self.password, self.sentinel_password, self.tls.get("ssl_password")):
+        alone = None if self.password else self.username  # a forgotten colon makes a user of a password
+        for secret in (self.password, alone, self.sentinel_password, self.tls.get("ssl_password")):
             if secret:
                 text = text.replace(str(secret), "***")
         return text
@@ -172,7 +173,8 @@ def _masked(
     service: str | None,
     db: int,
 ) -> str:
-    who = (username or "") + (":***" if password else "")
+    # A user without a password is a password whose colon was forgotten, more often than not.
+    who = f"{username or ''}:***" if password else "***" if username else ""
     where = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts)
     tail = path + (f"/{service}" if service else "") + (f"{'?db=' if path else '/'}{db}" if db else "")
     shown = f"{scheme}://{who}{'@' if who else ''}{where}{tail}"

@@ -12,7 +12,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from warmgraph.cache import Cache, DiskStore, Entry, Hit, MemoryStore, Miss, Reason, Role, StoreUnavailable
+from warmgraph.cache import (
+    Cache,
+    DiskStore,
+    Entry,
+    Hit,
+    MemoryStore,
+    Miss,
+    Reason,
+    Role,
+    StoreUnavailable,
+    new_key,
+    reset_settings,
+)
 
 
 def hit_of(found: Hit | Miss) -> Hit:
@@ -303,3 +315,27 @@ def test_hit_counts_as_use_once_an_hour(published: Any, make: SimpleNamespace) -
         os.utime(path, (then, then))
         hit_of(cache.lookup(make.key_of(1), make.always))
         assert (path.stat().st_mtime > then + 1) == renewed
+
+
+def test_signed_entry_is_left_to_those_who_have_the_key(opener: Any, make: SimpleNamespace) -> None:
+    """Whoever lacks the key misses, removes nothing, and publishes in its place; who has it hits until then."""
+    key = new_key()
+    cache = opener(signing_key=key)
+    cache.publish(make.draft(1), make.contents(1))
+    assert cache.flush()
+    reset_settings()
+    assert miss_of(opener().lookup(make.key_of(1), make.always)).reason is Reason.UNTRUSTED
+    assert miss_of(opener().lookup(make.key_of(1), make.always)).reason is Reason.UNTRUSTED
+    assert isinstance(opener(signing_key=key).lookup(make.key_of(1), make.always), Hit)
+
+
+def test_only_what_failed_is_quarantined(published: Any, make: SimpleNamespace) -> None:
+    """An entry that another process put in the place of the one that did not load stays."""
+    cache = published()
+    hit = hit_of(cache.lookup(make.key_of(1), make.always))
+    other = published()
+    other.publish(make.draft(1), make.contents(2))
+    assert other.flush()
+    cache.quarantine(make.key_of(1), "v0", "it did not load", hit.sealed)
+    assert hit_of(published().lookup(make.key_of(1), make.always)).tier == "disk"
+    assert hit_of(cache.lookup(make.key_of(1), make.always)).blobs["aot"] != hit.blobs["aot"]

@@ -26,6 +26,7 @@ from warmgraph.cache import (
     reset_settings,
 )
 from warmgraph.cache.seal import HEADER_BYTES, generation_of, seal
+from warmgraph.scripts import main
 
 KEY, OTHER = f"wg1{'0a' * 32}", f"wg1{'0b' * 32}"
 CONTENT = [(Role.AOT_RESULT, "result", b"a result " * 40), (Role.CPP_KERNEL, "kernel", b"\x7fELF" + bytes(500))]
@@ -73,7 +74,10 @@ def hosts(server: Any, tmp_path: Path) -> SimpleNamespace:
         assert cache.flush()
 
     def lookup(key: str = KEY, **changes: Any) -> Hit | Miss:
-        return on_a_host(**changes).lookup(key, lambda entry: True)  # type: ignore[no-any-return]
+        cache = on_a_host(**changes)
+        found = cache.lookup(key, lambda entry: True)
+        assert cache.flush(), "what is damaged is removed in the background"
+        return found  # type: ignore[no-any-return]
 
     raw = server.raw
     entries = f"wg:default:{{{KEY}}}:e"
@@ -183,6 +187,24 @@ def test_true_manifest_and_forged_chunks(hosts: SimpleNamespace, decoded: list[s
     found = hosts.lookup()
     assert found.reason is Reason.UNTRUSTED
     assert "blob" not in decoded
+
+
+def test_hearsay_is_not_laundered(hosts: SimpleNamespace, tmp_path: Path, server: Any) -> None:
+    """What was believed under trust=network is not believed from the folder once it is not, nor ever signed."""
+    network = {"signing_key": "", "trust": "network"}
+    hosts.publish(**network)
+    victim = tmp_path / "victim"
+    assert isinstance(hosts.lookup(dir=victim, **network), Hit)
+    again = hosts.lookup(dir=victim, **network)
+    assert isinstance(again, Hit)
+    assert again.tier == "disk"
+    hosts.raw.flushall()
+    assert hosts.lookup(dir=victim).reason is Reason.UNTRUSTED
+    for trust in ("signed", "network"):  # with the key at hand
+        reset_settings()
+        configure(dir=victim, url=server.url, signing_key=hosts.ring, trust=trust)
+        assert main(["push"]) == (1 if trust == "signed" else 0)
+        assert not isinstance(hosts.lookup(), Hit), "another host, which believes signatures only"
 
 
 def test_rotation(hosts: SimpleNamespace) -> None:
