@@ -45,8 +45,9 @@ types: $(VENV)/.dev
 	$(PIP) install -q --no-deps --no-build-isolation --target .build/site .
 	cd .build && MYPYPATH=site ../$(BIN)/mypy --config-file ../pyproject.toml -p warmgraph
 
+# Compiles use more than one core each: two at once, however many there are.
 tests: $(VENV)/.dev redis
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist worksteal
 
 redis: ## a real redis-server, from the distribution's packages if it may be installed
 	@command -v redis-server >/dev/null || sh .ci/install-redis
@@ -54,8 +55,11 @@ redis: ## a real redis-server, from the distribution's packages if it may be ins
 wheel: $(VENV)/.dev ## build the wheel into dist/
 	rm -rf dist build && $(BIN)/python -m build --no-isolation --wheel -o dist . >/dev/null
 
-bench: $(VENV)/.dev redis ## measure against torch's own caches; writes benchmarks/results/ (30 minutes)
+bench: $(VENV)/.dev redis ## measure against torch's own caches; writes benchmarks/results/ (an hour)
 	$(BIN)/python -m benchmarks.warm_start
+	$(BIN)/python -m benchmarks.fleet
+	$(BIN)/python -m benchmarks.faults
+	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.hash_speed
 
 clean: ## remove what was built (not the cache)

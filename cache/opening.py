@@ -96,7 +96,7 @@ def _open_disk(settings: Settings, health: Health) -> DiskStore | None:
 
 
 class _Guarded:
-    """Leases that are not asked for, nor given back, while their tier is sick. They expire."""
+    """Leases that are not asked for while their tier is sick, nor given back while it is silent. They expire."""
 
     def __init__(self, leases: RedisLeases, health: Health) -> None:
         self.name = leases.name
@@ -107,18 +107,19 @@ class _Guarded:
     def acquire(self, key: str) -> Lease | Held:
         with self._noting():
             found = self._leases.acquire(key)
-        return found if isinstance(found, Held) else _GuardedLease(found, self._is_usable)
+        return found if isinstance(found, Held) else _GuardedLease(found, self._answers)
 
     def peek(self, key: str) -> Held | None:
         with self._noting():
             return self._leases.peek(key)
 
-    def _is_usable(self) -> bool:
-        return self._health.usable(self.name, "write")
+    def _answers(self) -> bool:
+        """Not whether it may be written: one that refuses blobs can be told that nobody need wait for them."""
+        return self._health.usable(self.name, "read")
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        if not self._is_usable():
+        if not self._health.usable(self.name, "write"):
             raise self._health.error(self.name, "write")
         try:
             yield
@@ -130,14 +131,14 @@ class _Guarded:
 @dataclass(frozen=True, slots=True)
 class _GuardedLease:
     lease: RedisLease
-    usable: Callable[[], bool]
+    answers: Callable[[], bool]
 
     @property
     def token(self) -> int:
         return self.lease.token
 
     def release(self, *, ok: bool) -> None:
-        if self.usable():
+        if self.answers():
             self.lease.release(ok=ok)
         else:
             self.lease.abandon()

@@ -44,6 +44,7 @@ class _Watched:
         if call is None:
             return super()._connect()  # type: ignore[misc]
         call.use(self)
+        call.begins()
         sock = super()._connect()  # type: ignore[misc]
         self._set_timeout(sock, call)
         return sock
@@ -70,7 +71,7 @@ class _Watched:
         answer = super().read_response(*args, **options)  # type: ignore[misc]
         call = current_call()
         if call is not None:
-            call.moves()
+            call.moves(received=True)
         return answer
 
     def _set_timeout(self, sock: Any, call: Call) -> None:
@@ -84,8 +85,8 @@ class _Watched:
 def _noting(parts: Iterable[Any], call: Call) -> Iterator[Any]:
     """`parts`, each taken when the one before it was sent."""
     for part in parts:
-        call.moves()
         yield part
+        call.moves()
 
 
 @functools.cache

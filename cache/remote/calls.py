@@ -20,7 +20,9 @@ from ..typing import StoreSilent, StoreUnavailable
 T = TypeVar("T")
 
 MIN_BANDWIDTH = 4 * 2**20  # bytes per second; a server slower than this is not worth waiting for
-_TICK = 0.05  # seconds between two looks at whether the process is ending
+_BUSY_SECONDS = 1.0  # that may be spent beyond a deadline when it is this process that is late
+_LATE_SECONDS = 0.03  # that a thread wakes up too late by: other threads do not let it run
+_TICK = 0.02  # seconds between two looks at whether the process is ending
 
 
 def seconds_for(size: int, base: float) -> float:
@@ -39,8 +41,9 @@ class Call:
     def __init__(self, *, patience: float | None = None, hurry: float | None = None) -> None:
         self.patience = patience
         self.hurry = hurry
-        self.begun: float | None = None  # monotonic: when something was first asked for
+        self._begun = False  # something was sent, or connecting began
         self._moved = time.monotonic()  # when something was last sent or received
+        self._received = False
         self._lock = threading.Lock()
         self._users: list[Any] = []  # connections of redis-py
         self._sockets: list[Any] = []  # raw ones, while TLS is being agreed on
@@ -51,8 +54,6 @@ class Call:
         with self._lock:
             if self._over:
                 raise StoreSilent("nobody waits for this any more")
-            if self.begun is None:
-                self.begun = time.monotonic()
             connection.warmgraph_call = self
             if connection not in self._users:
                 self._users.append(connection)
@@ -66,16 +67,28 @@ class Call:
         """Seconds for one socket operation; None: as the connection has it."""
         return self.hurry if self.hurry is not None and ending() else self.patience
 
-    def moves(self) -> None:
+    def begins(self) -> None:
+        """Connecting begins: from now on it is others who are late."""
+        self._begun = True
+
+    def asked_at(self, now: float) -> float:
+        """When something was last sent or received; `now` when the thread did not even come to ask."""
+        return self._moved if self._begun else now
+
+    def moves(self, *, received: bool = False) -> None:
         """Something was sent, or received."""
+        self._begun = True
         self._moved = time.monotonic()
+        self._received = self._received or received
 
     def is_stuck(self) -> bool:
         """Whether the process is ending, and nothing has moved for too long."""
         return self.hurry is not None and ending() and time.monotonic() - self._moved >= self.hurry
 
     def has_answer(self) -> bool:
-        """Whether there is something to read, which a thread of a busy process did not come to read yet."""
+        """Whether an answer is there, which a thread of a busy process did not come to read, or to hand over, yet."""
+        if self._received:
+            return True
         poll = select.poll()
         with self._lock, suppress(OSError, ValueError, AttributeError):  # closed by its thread meanwhile
             for user in self._users:
@@ -146,8 +159,9 @@ def bounded(
 ) -> T:
     """The result of `work`, or what it raised. After `seconds`: StoreSilent(late), and `abandon` is called.
 
-    Where this process was too busy to ask, or to read the answer that is there: after twice that. patience, hurry:
-    see `Call`.
+    A process that is too busy to ask, or to read an answer that is there, does not blame the server: it takes up to
+    _BUSY_SECONDS more for that. patience, hurry: see `Call`.
+
     inline: where no thread can be had, run it here all the same. For work that nobody in the foreground waits for:
     since Python 3.12 no thread starts once the interpreter shuts down, which is when last results are written.
     """
@@ -185,12 +199,21 @@ def bounded(
 
 
 def _in_time(done: threading.Event, call: Call, seconds: float, begin: float) -> bool:
-    while (left := begin + seconds - time.monotonic()) > 0:
-        if done.wait(left if call.hurry is None else min(left, _TICK)):
-            return True
+    """Wait for `done` until the deadline; beyond it only while it is this process that is late."""
+    quiet = seconds if call.patience is None else min(seconds, call.patience)
+    end, last = begin + seconds, begin + seconds + _BUSY_SECONDS
+    while not done.wait(max(0.0, end - time.monotonic()) if call.hurry is None else _TICK):
+        now = time.monotonic()
         if call.is_stuck():
             return False
-    longest = seconds if call.patience is None else min(seconds, call.patience)
-    if call.has_answer():
-        return done.wait(longest)
-    return done.wait(min(longest, max(0.0, (call.begun or begin) - begin)))
+        if now < end:
+            continue
+        if now - end > _LATE_SECONDS:  # nor did the other thread get to run: the answer may be in its hands
+            end = now + quiet
+        elif call.has_answer():
+            end = last
+        else:
+            end = call.asked_at(now) + quiet
+        if now >= min(end, last):
+            return False
+    return True

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ..forks import reset_in_child
 from ..typing import StoreSilent, StoreUnavailable
 from .building import build, import_redis, wants_no_command
-from .calls import Call, bounded, inside, start_thread
+from .calls import Call, bounded, current_call, inside, start_thread
 from .errors import Use, late, unavailable
 from .urls import RemoteUrl
 
@@ -75,6 +75,9 @@ class Client:
         def on_network() -> T:
             if self._connected:
                 return work(self._redis)
+            call = current_call()
+            if call is not None:
+                call.begins()
             return work(self._wait_for_connector(seconds if patience is None else patience, inline=inline))
 
         try:
