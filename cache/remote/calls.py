@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 MIN_BANDWIDTH = 4 * 2**20  # bytes per second; a server slower than this is not worth waiting for
 _BUSY_SECONDS = 1.0  # that may be spent beyond a deadline when it is this process that is late
-_LATE_SECONDS = 0.03  # that a thread wakes up too late by: other threads do not let it run
+_LATE_SECONDS = 0.01  # that a thread wakes up too late by: other threads do not let it run
 _TICK = 0.02  # seconds between two looks at whether the process is ending
 
 

@@ -203,10 +203,11 @@ class RedisLeases:
 
     def _release(self, keys: Sequence[str], end: str, left: str) -> None:
         """Replace a lease that ends with `end` by `left`."""
-        if seconds_ending() >= _EXIT_SECONDS:
+        seconds = min(self._clients.deadline, _EXIT_SECONDS - seconds_ending()) if ending() else self._clients.deadline
+        if seconds <= 0:
             return
         try:
-            self._run("give back a lease", RELEASE, keys, [end, left, _FAILED_MS], self._clients.deadline)
+            self._run("give back a lease", RELEASE, keys, [end, left, _FAILED_MS], seconds)
         except StoreUnavailable as error:
             logger.debug("a lease is not given back; it expires: %s", error)
 

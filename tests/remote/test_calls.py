@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from warmgraph.cache import StoreUnavailable
+from warmgraph.cache import StoreUnavailable, exits
 from warmgraph.cache.remote.calls import Call, bounded, current_call, seconds_for
 
 
@@ -99,3 +100,45 @@ def test_more_bytes_may_take_longer() -> None:
     """4 MB/s is the slowest that is worth it."""
     assert seconds_for(0, 0.2) == 0.2
     assert seconds_for(8 * 2**20, 0.2) == pytest.approx(2.2)
+
+
+def test_an_answer_that_is_there_is_waited_for() -> None:
+    """A process too busy to read it in time does not blame the server."""
+    ours, theirs = socket.socketpair()
+
+    def read_late() -> bytes:
+        call = current_call()
+        assert call is not None
+        call.use(SimpleNamespace(_sock=ours))
+        call.moves()
+        time.sleep(0.4)  # meanwhile the other threads run
+        return ours.recv(1)
+
+    with ours, theirs:
+        theirs.sendall(b"x")
+        assert bounded(read_late, 0.2, late="late") == b"x"
+        begin = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="late"):
+            bounded(read_late, 0.1, late="late")
+        assert time.monotonic() - begin < 0.35
+
+
+def test_a_process_at_its_end_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that nothing moves in any more is given up, also one that began before; one that moves is not."""
+    release = threading.Event()
+
+    def moving() -> str:
+        call = current_call()
+        assert call is not None
+        for _ in range(10):
+            time.sleep(0.05)
+            call.moves()
+        return "written"
+
+    threading.Timer(0.2, lambda: monkeypatch.setattr(exits, "_ending", (os.getpid(), time.monotonic()))).start()
+    begin = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="late"):
+        bounded(lambda: release.wait(10), 10.0, late="late", hurry=0.2)
+    assert time.monotonic() - begin < 2
+    assert bounded(moving, 10.0, late="late", hurry=0.2) == "written"
+    release.set()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from warmgraph.cache import StoreUnavailable
 from warmgraph.cache.remote import RedisLease, RedisLeases, advice
+from warmgraph.cache.typing import Held
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 
@@ -50,7 +51,9 @@ def test_writer_and_reader(deployed: Any, make: Any, random_blob: Any) -> None:
     lease = leases.acquire(key)
     assert isinstance(lease, RedisLease)
     leases._prolong(lease)
+    assert isinstance(RedisLeases(writer.clients, namespace="tests").acquire(key), Held)
     lease.release(ok=False)
+    assert leases.flush(5)
     deployed.raw.delete(f"wg:tests:{{{key}}}:lease", "wg:tests:probe")
 
     before = keyspace(deployed.raw)
@@ -74,6 +77,28 @@ def test_writer_and_reader(deployed: Any, make: Any, random_blob: Any) -> None:
             work()
     assert keyspace(deployed.raw) == before
     writer.drop_blob(ref)
+
+
+def test_leases_need_neither_pttl_nor_info(server: Any, make: Any) -> None:
+    """A user with the rights of an older deployment gets them, and waits for them, as before."""
+    rights = ["-@all", "+get", "+set", "+del", "+pexpire", "+time", "+eval", "+evalsha", "+select"]
+    server.raw.execute_command("ACL", "SETUSER", "old", "on", ">old", "~*", *rights)
+    one, two = (
+        RedisLeases(make.open_store(f"redis://old:old@127.0.0.1:{server.port}/0").clients, namespace="tests")
+        for _ in range(2)
+    )
+    lease = one.acquire(make.key_of(1))
+    assert isinstance(lease, RedisLease)
+    assert isinstance(two.acquire(make.key_of(1)), Held)
+    lease.release(ok=True)
+    assert one.flush(5)
+    one._clients.small.since -= 100  # type: ignore[operator]
+    server.raw.delete(f"wg:tests:{{{make.key_of(1)}}}:fence")
+    for leases in (one, two):
+        lease = leases.acquire(make.key_of(1))
+        assert isinstance(lease, RedisLease)
+        lease.release(ok=True)
+        assert leases.flush(5)
 
 
 def test_what_the_reader_may_not_ask_is_not_known(deployed: Any, make: Any) -> None:

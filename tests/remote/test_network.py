@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from warmgraph.cache import CorruptEntry, StoreUnavailable
 from warmgraph.cache.remote import RedisLeases, RedisStore
+from warmgraph.cache.typing import StoreSilent
 
 # Far above any deadline of ours on a busy machine, far below any that the system or redis-py would set.
 GENEROUS = 4.0
@@ -40,6 +43,7 @@ def every_method(store: RedisStore, make: Any) -> dict[str, Callable[[], object]
     }
 
 
+SILENCES = ("refuse", "silent", "drip", "cut")  # nobody answers: what was asked may have happened
 READS = ("entries", "blob", "blobs", "has_blob", "probe", "peek")
 WRITES = ("put_blob", "put_entry", "quarantine", "drop_blob", "probe write", "acquire")
 
@@ -120,9 +124,13 @@ def test_whatever_the_network_does(
         begin = time.monotonic()
         if proxy.garbage[:1] in b":+" and name in ("has_blob", "quarantine", "drop_blob", "put_entry", "peek"):
             continue  # a number, or a text, is a proper answer to these
-        with pytest.raises((StoreUnavailable, CorruptEntry), match=says):
+        with pytest.raises((StoreUnavailable, CorruptEntry), match=says) as caught:
             work()
         assert time.monotonic() - begin < GENEROUS, name
+        if mode in SILENCES or b"LOADING" in settings.get("error", b""):
+            assert type(caught.value) is StoreSilent, name
+        elif mode == "error":
+            assert not isinstance(caught.value, StoreSilent), name
     proxy.mode = make.Mode.PASS
     proxy.drop()
     for name, work in every_method(store, make).items():
@@ -158,8 +166,9 @@ def test_a_server_that_takes_no_writes(proxy: Any, through_proxy: Any, make: Any
     proxy.error, proxy.mode = error, make.Mode.WRITE_ERROR
     methods = every_method(store, make)
     for name in WRITES:
-        with pytest.raises(StoreUnavailable, match=says):
+        with pytest.raises(StoreUnavailable, match=says) as caught:
             methods[name]()
+        assert not isinstance(caught.value, StoreSilent), "it answered"
     for name in READS:
         methods[name]()
 
@@ -244,8 +253,6 @@ def test_small_requests_pass_a_large_one(proxy: Any, through_proxy: Any, make: A
 
 def test_a_slow_start_is_used_in_the_end(server: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """When connecting takes longer than a lookup may, the lookup goes without, and a later one has it."""
-    import socket
-
     resolve = socket.getaddrinfo
 
     def slowly(*arguments: Any, **options: Any) -> Any:
@@ -283,6 +290,60 @@ def test_secrets_are_not_in_messages(server: Any, make: Any) -> None:
     with pytest.raises(StoreUnavailable, match="user name or password") as caught:
         make.open_store(url).probe("read")
     assert "hunter2" not in str(caught.value)
+
+
+def test_secrets_are_not_in_tracebacks(proxy: Any, make: Any) -> None:
+    """What the server said itself is not carried along, as cause or as context; nor is a colon that was forgotten."""
+    proxy.mode = make.Mode.ERROR
+    for user in ("me:hunter2", "hunter2"):
+        proxy.error = b"-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2'\r\n"
+        store = make.open_store(f"redis://{user}@127.0.0.1:{proxy.port}/0")
+        with pytest.raises(StoreUnavailable, match="args beginning with") as caught:
+            store.probe("read")
+        assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+        assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_a_name_that_does_not_resolve_may_soon(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is silence, not an answer."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(StoreSilent, match="does not resolve"):
+        make.open_store("redis://cache.invalid").probe("read")
+
+
+@pytest.mark.parametrize("mode", ["silent", "drip"])
+def test_silence_is_not_waited_for_by_the_megabyte(
+    proxy: Any, through_proxy: Any, make: Any, random_blob: Any, mode: str
+) -> None:
+    """A large blob may take long only while something comes."""
+    ref, data = random_blob(20 * 2**20)
+    store = through_proxy()
+    store.put_blob(ref, data)
+    for _ in range(2):  # on an open connection, and on none
+        proxy.mode = make.Mode(mode)
+        begin = time.monotonic()
+        with pytest.raises(StoreSilent):
+            store.blob(ref)
+        assert time.monotonic() - begin < 0.8
+        proxy.drop()
+    proxy.mode = make.Mode.PASS
+    patiently(lambda: store.blob(ref), "blob")
+
+
+def test_a_write_after_a_blob_has_its_own_patience(proxy: Any, through_proxy: Any, random_blob: Any) -> None:
+    """What a read sets on a connection does not stay there."""
+    ref, data = random_blob(100)
+    store = through_proxy()
+    store.put_blob(ref, data)
+    store.blob(ref)
+    [connection] = store.clients.large._redis.connection_pool._available_connections
+    assert connection._sock.gettimeout() == 0.2
+    store.put_blob(ref, data)
+    assert connection._sock.gettimeout() == 1.0
 
 
 def test_a_database_that_is_not_there(server: Any, make: Any) -> None:

@@ -7,8 +7,10 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
+import pytest
 from warmgraph.cache import StoreUnavailable
 from warmgraph.cache.remote import RedisStore
 
@@ -129,3 +131,101 @@ def test_publishing_at_exit(server: Any, make: Any) -> None:
     command = [sys.executable, "-c", program, f"{server.url}?socket_timeout=10", make.key_of(1)]
     subprocess.run(command, check=True, timeout=60)
     assert server.raw.hget(f"wg:tests:{{{make.key_of(1)}}}:e", "v0") == b"sealed"
+
+
+_OPENING = (
+    "import os, sys, time; from warmgraph.cache.remote import *; from warmgraph.cache.seal import accept_checksum\n"
+    "url = parse_url(sys.argv[1])\n"
+    "store = RedisStore(url, namespace='tests', signer=None, verifier=accept_checksum, ttl=9)\n"
+)
+
+
+@pytest.mark.parametrize("url", ["redis://{}", "redis+cluster://{}", "redis+sentinel://{}/main", "rediss://{}"])
+def test_nothing_is_imported_behind_a_fork(server: Any, url: str) -> None:
+    """Once warming up returns, what its threads do imports nothing: no import lock can be held in a child."""
+    program = _OPENING + (
+        "store.warm_up(); before = set(sys.modules)\n"
+        "try: store.probe('write')\n"
+        "except Exception: pass\n"
+        "from warmgraph.cache.remote.chunks import _packed\n"
+        "new = {one for one in set(sys.modules) - before if not one.startswith('warmgraph')}\n"
+        "sys.exit(' '.join(new) or 0)"
+    )
+    command = [sys.executable, "-c", program, url.format(f"127.0.0.1:{server.port}")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+
+
+def test_a_fork_right_after_warming_up(server: Any) -> None:
+    """The child can import and ask, whatever the parent's threads were at."""
+    program = _OPENING + (
+        "store.warm_up(); child = os.fork()\n"
+        "if child == 0:\n"
+        "    import asyncio, urllib.request, redis\n"
+        "    store.probe('read'); os._exit(0)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    command = [sys.executable, "-c", program, f"{server.url}?socket_timeout=10"]
+    assert subprocess.run(command, timeout=60).returncode == 0
+
+
+def test_a_broken_redis_py_is_a_store_that_is_not_there(tmp_path: Path) -> None:
+    """Whatever it raises when it is imported."""
+    (tmp_path / "redis.py").write_text("raise AttributeError('module ssl has no attribute X')\n")
+    program = _OPENING + (
+        "from warmgraph.cache import StoreUnavailable\n"
+        "store.warm_up()\n"
+        "try: store.probe('read')\n"
+        "except StoreUnavailable as error: sys.exit('cannot be imported' not in str(error))\n"
+        "sys.exit(2)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    assert subprocess.run([sys.executable, "-c", program, "redis://a"], env=environment, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("what", ["write", "write large", "leases", "touch"])
+def test_a_silent_server_does_not_hold_up_the_end(proxy: Any, make: Any, what: str) -> None:
+    """Of a process, whose requests were under way when the server fell silent."""
+    program = _OPENING + (
+        "import hashlib; from warmgraph.cache.typing import *; from warmgraph.cache.writer import Writer\n"
+        "what, data = sys.argv[2], bytes(30_000_000 if 'large' in sys.argv[2] else 9)\n"
+        "ref = BlobRef(hashlib.sha256(data).hexdigest(), len(data), Role.AOT_RESULT, 'n', 'zstd', len(data))\n"
+        "key = 'wg1%064x'; leases = RedisLeases(store.clients, namespace='end'); held = []\n"
+        "store.probe('read'); store.probe('write'); writer = Writer()\n"
+        "for number in range(20 if what == 'leases' else 0):\n"
+        "    try: held.append(leases.acquire(key % number))\n"
+        "    except StoreSilent: pass  # this machine is busy\n"
+        "print(flush=True); sys.stdin.readline()\n"
+        "for lease in held: lease.release(ok=True)\n"
+        "def write():\n"
+        "    try: store.put_blob(ref, data)\n"
+        "    except StoreSilent: pass\n"
+        "if 'write' in what: writer.submit(write)\n"
+        "for number in range(20):\n"
+        "    if what == 'touch': store.touch(key % number, 'v0')\n"
+        "print(time.monotonic(), flush=True)\n"
+    )
+    command = [sys.executable, "-c", program, f"redis://127.0.0.1:{proxy.port}", what]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        proxy.mode = make.Mode.SILENT
+        process.stdin.write("\n")
+        process.stdin.flush()
+        ended = float(process.stdout.readline())
+        assert process.wait(60) == 0
+        assert time.monotonic() - ended < 0.9  # 0.25, and the interpreter's own end on a busy machine
+
+
+def test_ending_is_this_process_own() -> None:
+    """From the first function called at its end; a child forked there is not ending."""
+    program = (
+        "import os, sys; from warmgraph.cache.exits import at_process_end, ending, seconds_ending\n"
+        "def last():\n"
+        "    child = os.fork()\n"
+        "    if child == 0: os._exit(ending() or seconds_ending() > 0)\n"
+        "    print(ending(), seconds_ending() > 0, os.waitpid(child, 0)[1])\n"
+        "at_process_end(last); print(ending(), seconds_ending())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split("\n") == ["False 0.0", "True True 0", ""]

@@ -110,6 +110,14 @@ def test_shown_without_secrets(text: str) -> None:
     assert parse_url(f"redis://me:{SECRET}@cache/1").masked == "redis://me:***@cache:6379/1"
 
 
+def test_a_forgotten_colon_shows_no_secret() -> None:
+    """A user without a password is mostly a password."""
+    url = parse_url(f"redis://{SECRET}@cache/1")
+    assert url.masked == "redis://***@cache:6379/1"
+    assert SECRET not in f"{url!r} {url.scrub(SECRET)}"
+    assert parse_url("redis://me:p@cache").scrub("me") == "me"
+
+
 @given(st.text(max_size=60), st.sampled_from(["redis://", "rediss+sentinel://", "redis+cluster://", "unix://", ""]))
 def test_total(text: str, scheme: str) -> None:
     """Any text is a URL or a ValueError."""
