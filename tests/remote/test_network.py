@@ -341,7 +341,7 @@ def test_a_write_after_a_blob_has_its_own_patience(proxy: Any, through_proxy: An
     store.put_blob(ref, data)
     store.blob(ref)
     [connection] = store.clients.large._redis.connection_pool._available_connections
-    assert connection._sock.gettimeout() == 0.2
+    assert connection._sock.gettimeout() == 0.15
     store.put_blob(ref, data)
     assert connection._sock.gettimeout() == 1.0
 

@@ -52,7 +52,7 @@ def test_cluster_and_sentinel() -> None:
 
 def test_timeouts() -> None:
     """Ours unless the URL has its own."""
-    assert (parse_url("redis://a").deadline, parse_url("redis://a").connect_deadline) == (0.2, 0.2)
+    assert (parse_url("redis://a").deadline, parse_url("redis://a").connect_deadline) == (0.15, 0.15)
     url = parse_url("redis://a?socket_timeout=3&socket_connect_timeout=1")
     assert (url.deadline, url.connect_deadline) == (3.0, 1.0)
 
