@@ -105,13 +105,6 @@ class Engine:
         if isinstance(found, Failure):
             report.failed(Reason.INTERNAL, found)
             return compat.compile_fx(gm, inputs, patches)
-        # Asked only now: torch's own list of what is unsafe walks the graph again, and a hit was safe once.
-        unsafe = attempt("check", self.settings.strict, compat.unsafe_reason, gm, inputs)
-        if isinstance(unsafe, Failure) or unsafe.value is not None:
-            with report.phase("compile"):
-                run = compat.compile_fx(gm, inputs, patches)
-            report.bypass(Reason.UNSAFE_OP, unsafe.why if isinstance(unsafe, Failure) else unsafe.value or "")
-            return run
         return self._in_turn(found, key, gm, inputs, patches, report)
 
     def _in_turn(
@@ -133,7 +126,17 @@ class Engine:
                 return found.run
             if isinstance(found, Miss) and found.reason is Reason.LOAD_FAILED:
                 miss = found
-            return self._compile(miss, key, gm, inputs, patches, report, flight)
+            # Asked only now: torch's own list of what is unsafe walks the graph again, and costs half a second of
+            # imports, which whoever waited for a result is spared. A hit was safe once.
+            unsafe = attempt("check", self.settings.strict, compat.unsafe_reason, gm, inputs)
+            if not isinstance(unsafe, Failure) and unsafe.value is None:
+                return self._compile(miss, key, gm, inputs, patches, report, flight)
+            if flight is not None:
+                flight.settle(ok=False)  # at once: there will be nothing to wait for
+        with report.phase("compile"):
+            run = compat.compile_fx(gm, inputs, patches)
+        report.bypass(Reason.UNSAFE_OP, unsafe.why if isinstance(unsafe, Failure) else unsafe.value or "")
+        return run
 
     def _find(
         self, key: Key, gm: GraphModule, inputs: Sequence[Any], report: Report, flight: Flight | None = None
