@@ -61,7 +61,7 @@ def fleet(count: int, model: str, backend: str, port: int) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="*", choices=MODELS, default=("gpt2", "conv"))
+    parser.add_argument("--models", nargs="*", choices=(*MODELS, "stages"), default=("gpt2", "conv", "stages"))
     parser.add_argument("--backend", choices=("warmgraph", "inductor"), default="warmgraph")
     parser.add_argument("--counts", nargs="*", type=int, default=(4, 8))
     parser.add_argument("--rounds", type=int, default=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -154,6 +155,26 @@ def conv(tiny: bool) -> Case:
     return Case(model, {"x": torch.randn(2, 3, 32, 32)}, lambda output: output.square().mean())
 
 
+class Stages(torch.nn.Module):
+    """Blocks that each have a width and a size of their own, so that no two share a kernel: much to compile."""
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__()
+        widths = [16 + 3 * number for number in range(blocks + 1)]
+        self.mixes = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in itertools.pairwise(widths))
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(width) for width in widths[1:])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for mix, norm in zip(self.mixes, self.norms, strict=True):
+            x = torch.nn.functional.gelu(norm(mix(x)))[:, 1:].softmax(1)
+        return x
+
+
+def stages(tiny: bool) -> Case:
+    blocks = 3 if tiny else 40
+    return Case(Stages(blocks), {"x": torch.randn(2, 64, 16)}, lambda output: output.square().mean())
+
+
 MODELS: dict[str, Callable[[bool], Case]] = {
     "gpt2": gpt2,
     "bert": bert,
@@ -161,6 +182,7 @@ MODELS: dict[str, Callable[[bool], Case]] = {
     "llama": llama,
     "t5": t5,
     "conv": conv,
+    "stages": stages,
 }
 
 
