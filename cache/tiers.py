@@ -258,13 +258,13 @@ class Cache:
     def _write(self, packed: Packed, flight: Flight | None) -> None:
         """In the background thread: the slow tiers, then eviction. Whoever waits for a tier is let go in between."""
         start = time.perf_counter()
-        errors: dict[str, StoreUnavailable] = {}
+        first: StoreUnavailable | None = None
         landed = False
         try:
             for store in filter(self._is_written, self._tiers[1:]):
                 error = self._put(store, packed, raising=False)
                 if error is not None:
-                    errors[store.name] = error
+                    first = first or error
                 elif flight is not None:
                     flight.landed(store.name, ok=True)
                 landed = error is None
@@ -272,7 +272,7 @@ class Cache:
             if flight is not None:
                 # Who waits at a level looks there and farther: what lies nearer, or in the last one, decides.
                 flight.settle(ok=landed)
-        self._report(packed.entry, time.perf_counter() - start, next(iter(errors.values()), None))
+        self._report(packed.entry, time.perf_counter() - start, first)
         self._evict(packed.size)
 
     def _report(self, entry: Entry, seconds: float, error: StoreUnavailable | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from warmgraph.cache import BlobRef, Role
 from warmgraph.cache.keyring import Keyring, new_key, parse_keys
-from warmgraph.cache.remote import RedisStore, parse_url
+from warmgraph.cache.remote import RedisLeases, RedisStore, parse_url
 
 HERE = Path(__file__).parent
 
@@ -86,6 +86,17 @@ def own_server(tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def store(server: Any) -> RedisStore:
     return open_store(server.url)
+
+
+@pytest.fixture
+def fleet(server: Any, make: Any) -> Callable[..., RedisLeases]:
+    """Leases as another process would have them, each with connections of its own."""
+
+    def join(url: str = "", **changes: Any) -> RedisLeases:
+        store: RedisStore = make.open_store(url or server.url)
+        return RedisLeases(store.clients, **({"namespace": "tests", "seconds": 1.0} | changes))
+
+    return join
 
 
 @pytest.fixture

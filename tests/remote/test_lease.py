@@ -9,27 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from warmgraph.cache import StoreUnavailable
-from warmgraph.cache.remote import RedisLease, RedisLeases, RedisStore
+from warmgraph.cache.remote import RedisLease, RedisLeases
 from warmgraph.cache.typing import Held, Lease, Leases
 
 KEY = f"wg1{1:064x}"
 VALUE, FENCE = f"wg:tests:{{{KEY}}}:lease", f"wg:tests:{{{KEY}}}:fence"
-
-
-@pytest.fixture
-def fleet(server: Any, make: Any) -> Callable[..., RedisLeases]:
-    """Leases as another process would have them, each with connections of its own."""
-
-    def join(url: str = "", **changes: Any) -> RedisLeases:
-        store: RedisStore = make.open_store(url or server.url)
-        return RedisLeases(store.clients, **({"namespace": "tests", "seconds": 1.0} | changes))
-
-    return join
 
 
 def take(leases: RedisLeases) -> RedisLease:

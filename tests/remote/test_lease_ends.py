@@ -8,23 +8,12 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import seal
-from warmgraph.cache.remote import RedisLease, RedisLeases, RedisStore
+from warmgraph.cache.remote import RedisLease, RedisLeases
 from warmgraph.cache.remote import lease as lease_module
 from warmgraph.cache.typing import Held
 
 KEY = f"wg1{7:064x}"
 VALUE, FENCE = f"wg:tests:{{{KEY}}}:lease", f"wg:tests:{{{KEY}}}:fence"
-
-
-@pytest.fixture
-def fleet(server: Any, make: Any) -> Callable[..., RedisLeases]:
-    """Leases as another process would have them, each with connections of its own."""
-
-    def join(url: str = "", **changes: Any) -> RedisLeases:
-        store: RedisStore = make.open_store(url or server.url)
-        return RedisLeases(store.clients, **({"namespace": "tests", "seconds": 1.0} | changes))
-
-    return join
 
 
 def take(leases: RedisLeases) -> RedisLease:

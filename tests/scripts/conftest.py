@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgpack
@@ -22,6 +24,7 @@ from warmgraph.cache import (
     configure,
     flush,
     journal_dir,
+    new_key,
     open_cache,
     record,
     reset_settings,
@@ -52,6 +55,39 @@ class Ran:
 def buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes buffer their stdout as they do for most people: what is left in it at the end matters here."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
+@pytest.fixture
+def signed(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A signing key, in the environment."""
+    key = new_key()
+    monkeypatch.setenv("WARMGRAPH_SIGNING_KEY", key)
+    return key
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Path]:
+    """Once called, the store is another, which is not there yet."""
+    root = tmp_path / "elsewhere"
+
+    def go() -> Path:
+        monkeypatch.setenv("WARMGRAPH_DIR", str(root))
+        return root
+
+    return go
+
+
+@pytest.fixture(scope="session")
+def servers() -> ModuleType:
+    """`tests/remote/servers.py`: pytest's importlib mode puts no folder on the path."""
+    place = Path(__file__).parent.parent / "remote" / "servers.py"
+    spec = importlib.util.spec_from_file_location("warmgraph_tests_scripts_servers", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[str(spec.name)] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

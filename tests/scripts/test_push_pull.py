@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +16,14 @@ def key_of(number: int) -> str:
     return f"wg1{number:064x}"
 
 
-@pytest.fixture
-def signed(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A signing key, in the environment."""
-    key = new_key()
-    monkeypatch.setenv("WARMGRAPH_SIGNING_KEY", key)
-    return key
-
-
-@pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Path]:
-    """Once called, the store is another, which is not there yet."""
-    root = tmp_path / "elsewhere"
-
-    def go() -> Path:
-        monkeypatch.setenv("WARMGRAPH_DIR", str(root))
-        return root
-
-    return go
-
-
 def keys_in(root: Path) -> set[str]:
     return {file.key for file in DiskStore(root, readonly=True).scan()}
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signed: str) -> Iterator[Any]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: Any, signed: str) -> Iterator[Any]:
     """A server, in the environment."""
-    place = Path(__file__).parent.parent / "remote" / "servers.py"
-    spec = importlib.util.spec_from_file_location("warmgraph_tests_scripts_servers", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[str(spec.name)] = module
-    spec.loader.exec_module(module)
-    with module.server(tmp_path / "redis") as one:
+    with servers.server(tmp_path / "redis") as one:
         monkeypatch.setenv("WARMGRAPH_URL", f"{one.url}?socket_timeout=5")
         yield one
 

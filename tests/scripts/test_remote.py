@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import stat
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,16 +17,9 @@ KEY = re.compile(r"wgk1-[0-9a-f]{64}")
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: Any) -> Iterator[Any]:
     """A server and a signing key, in the environment."""
-    place = Path(__file__).parent.parent / "remote" / "servers.py"
-    spec = importlib.util.spec_from_file_location("warmgraph_tests_scripts_servers", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[str(spec.name)] = module
-    spec.loader.exec_module(module)
-    with module.server(tmp_path / "redis", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as one:
+    with servers.server(tmp_path / "redis", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as one:
         monkeypatch.setenv("WARMGRAPH_URL", f"{one.url}?socket_timeout=5")
         monkeypatch.setenv("WARMGRAPH_SIGNING_KEY", f"{new_key()} {new_key()}")
         yield one

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,6 @@ def key_of(number: int) -> str:
 
 
 @pytest.fixture
-def signed(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A signing key, in the environment."""
-    key = new_key()
-    monkeypatch.setenv("WARMGRAPH_SIGNING_KEY", key)
-    return key
-
-
-@pytest.fixture
 def bundle(run: Any, publish: Any, signed: str, tmp_path: Path) -> Path:
     """A signed bundle of two entries."""
     publish(1)
@@ -36,18 +27,6 @@ def bundle(run: Any, publish: Any, signed: str, tmp_path: Path) -> Path:
     place = tmp_path / "bundle.wg"
     assert run("export", "--to", place).status == 0
     return place
-
-
-@pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Path]:
-    """Once called, the store is another, which is not there yet."""
-    root = tmp_path / "elsewhere"
-
-    def go() -> Path:
-        monkeypatch.setenv("WARMGRAPH_DIR", str(root))
-        return root
-
-    return go
 
 
 def keys_in(root: Path) -> set[str]:
