@@ -171,7 +171,7 @@ class Stages(torch.nn.Module):
 
 
 def stages(tiny: bool) -> Case:
-    blocks = 3 if tiny else 40
+    blocks = 3 if tiny else 70
     return Case(Stages(blocks), {"x": torch.randn(2, 64, 16)}, lambda output: output.square().mean())
 
 
