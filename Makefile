@@ -61,6 +61,7 @@ bench: $(VENV)/.dev redis ## measure against torch's own caches; writes benchmar
 	$(BIN)/python -m benchmarks.faults
 	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.hash_speed
+	$(BIN)/python -m benchmarks.symbols
 
 clean: ## remove what was built (not the cache)
 	rm -rf .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,7 +12,8 @@ from warmgraph.cache import Journal, Mode, Settings, journal_dir, open_cache, re
 from . import torch_compat as compat
 from .compiler_settings import inductor_options
 from .engine import Engine
-from .fallback import attempt
+from .fallback import Failure, attempt
+from .profiles import FrameProfiles, watch_sizes
 
 
 class Backend:
@@ -27,6 +28,7 @@ class Backend:
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
+        self._profiles: FrameProfiles | None = None
         self.after_fork_in_child()
         reset_in_child(self)
 
@@ -46,7 +48,10 @@ class Backend:
         current = settings()
         if current.mode is Mode.OFF:
             return compat.compile_fx(gm, inputs, patches)
-        return self._engine_for(current).compile(gm, inputs, patches)
+        run = self._engine_for(current).compile(gm, inputs, patches)
+        if self._profiles is not None:
+            attempt("profile", current.strict, self._profiles.tell)
+        return run
 
     def prepare(self) -> None:
         """Called once, when `torch.compile` first names this backend. Raises ConfigError.
@@ -55,12 +60,27 @@ class Backend:
         remote store is made while Dynamo traces.
         """
         current = settings()
+        if compat.unsupported() is None:
+            watch_sizes()
         if current.url is not None and current.mode is not Mode.OFF:
             attempt("connect", current.strict, self._engine_for, current)
 
+    def frame_profiles(self) -> FrameProfiles | None:
+        """What is known of the sizes of frames that are compiled for this backend; None when that is not wanted."""
+        current = settings()
+        if not current.pgo or current.mode is Mode.OFF:
+            return None
+        opened = attempt("profile", current.strict, self._engine_for, current)
+        return None if isinstance(opened, Failure) else self._profiles
+
     def reset(self) -> None:
-        """Called by `torch._dynamo.reset()`: recordings of CUDA graphs belong to the process, not the store."""
+        """Called by `torch._dynamo.reset()`: recordings of CUDA graphs belong to the process, not the store.
+
+        Dynamo has forgotten which sizes vary; what the store knows of that is read again.
+        """
         compat.reset_cudagraphs()
+        if self._profiles is not None:
+            self._profiles.forget()
 
     def _engine_for(self, current: Settings) -> Engine:
         with self._lock:
@@ -69,6 +89,7 @@ class Backend:
                 # A folder that is not ours to write, or was refused, is not journaled in either.
                 writes = current.mode in (Mode.READWRITE, Mode.REFRESH) and "disk" not in cache.health()
                 self._engine = Engine(cache, Journal(journal_dir(current)) if writes else None, current)
+                self._profiles = FrameProfiles(cache.learning, strict=current.strict)
             return self._engine
 
 

@@ -4,30 +4,66 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+from warmgraph.hashing import Uncacheable, is_fixed, sha256_hex
 
 from . import torch_compat as compat
 
-# Settings that say how to compile, not what; or where files lie. All others are part of the key.
-_IGNORED_SETTINGS = frozenset(
-    """
-    fx_graph_cache fx_graph_remote_cache autotune_local_cache autotune_remote_cache
-    bundled_autotune_remote_cache remote_gemm_autotune_cache compile_threads
-    worker_start_method verbose_progress disable_progress quiesce_async_compile_pool
-    quiesce_async_compile_time compile_worker_wait_timeout cudagraph_policy
-    force_disable_cudagraph_TESTING_ONLY cutlass.cutlass_dir cuda.cutlass_dir xpu.cutlass_dir
-    enable_autograd_cache enable_remote_autograd_cache strict_autograd_cache bundled_autograd_cache
-    bundle_triton_into_fx_graph_cache force_non_lazy_backward_lowering bypass_autograd_cache_key
-    autograd_cache_normalize_inputs force_autograd_cache trace.upload_tar pre_grad_pass_timing
-    aot_inductor.output_path aot_inductor.model_name_for_generated_files
-    reorder_iterative_debug_memory_recompute reorder_sink_verbose_logging env_str
-    print_specializations translation_validation translation_validation_timeout
-    extended_debug_guard_added extended_debug_create_symbol extended_debug_cpp extended_debug_current_loc
-    """.split()
-)
+_TORCH_CACHES = "torch's own caches are neither read nor written while we compile"
+_HOW = "how many workers compile, and how long they are waited for; not what"
+_SHOWS = "shows or logs the compile; changes nothing of it"
+_WHERE = "where files lie on this host"
+_PATCHED = "patched to one value whenever we compile"
+
+# Settings that never reach generated code or what it does, each with the reason. All others are in the key, known or
+# not: a needless difference costs a compile, a forgotten one a wrong result. Read in torch 2.13's source.
+IGNORED_SETTINGS: Mapping[str, str] = {
+    "inductor.fx_graph_cache": _TORCH_CACHES,
+    "inductor.fx_graph_remote_cache": _TORCH_CACHES,
+    "inductor.non_blocking_remote_cache_write": _TORCH_CACHES,
+    "functorch.enable_autograd_cache": _TORCH_CACHES,
+    "functorch.enable_remote_autograd_cache": _TORCH_CACHES,
+    "functorch.strict_autograd_cache": _TORCH_CACHES,
+    "functorch.force_autograd_cache": _TORCH_CACHES,
+    "functorch.bypass_autograd_cache_key": _TORCH_CACHES,
+    "functorch.autograd_cache_normalize_inputs": _TORCH_CACHES,
+    "functorch.bundled_autograd_cache": _PATCHED,
+    "functorch.force_non_lazy_backward_lowering": _PATCHED,
+    "inductor.bundle_triton_into_fx_graph_cache": _PATCHED,
+    "inductor.compile_threads": _HOW,  # by default the number of CPUs
+    "inductor.worker_start_method": _HOW,
+    "inductor.quiesce_async_compile_pool": _HOW,
+    "inductor.quiesce_async_compile_time": _HOW,
+    "inductor.compile_worker_wait_timeout": _HOW,
+    "inductor.file_lock_timeout": _HOW,
+    "inductor.worker_suppress_logging": _SHOWS,
+    "inductor.verbose_progress": _SHOWS,
+    "inductor.disable_progress": _SHOWS,
+    "comms.reorder_sink_verbose_logging": _SHOWS,
+    "shapes.print_specializations": _SHOWS,
+    "shapes.extended_debug_guard_added": _SHOWS,
+    "shapes.extended_debug_create_symbol": _SHOWS,
+    "shapes.extended_debug_cpp": _SHOWS,
+    "shapes.extended_debug_current_loc": _SHOWS,
+    "inductor.torchinductor_worker_logpath": _WHERE,
+    "inductor.worker_log_path": _WHERE,
+    "functorch.memory_budget_pareto_dir": _WHERE,
+    "inductor.cutlass.cutlass_dir": _WHERE,
+    "inductor.cuda.cutlass_dir": _WHERE,
+    "inductor.xpu.cutlass_dir": _WHERE,
+    "inductor.aot_inductor.output_path": _WHERE,
+    "comms.env_str": "a variable that torch's settings file leaves behind; the setting made from it is in the key",
+}
+
+# Debug output of a compile: nothing of it is written on a hit, whose code is the same. Except one, below.
+_IGNORED_PREFIX = "inductor.trace."
+
+# Settings that name a file whose content steers the compiler.
+_BY_CONTENT = frozenset({"inductor.aten_distributed_optimizations.profile_guided_estimations_profile_path"})
 
 
 def inductor_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -43,27 +79,61 @@ def patched_settings(patches: Mapping[str, Any]) -> contextlib.AbstractContextMa
 
 
 def settings_in_force() -> dict[str, Any]:
-    """Every Inductor and functorch setting that can reach generated code, by `module.name`."""
+    """Every setting of torch that can reach generated code, by `module.name`. Raises Uncacheable."""
     found: dict[str, Any] = {}
     for prefix, module in compat.config_modules.items():
         for name, value in module.get_config_copy().items():
-            if name not in _IGNORED_SETTINGS and not name.startswith("trace."):
-                found[f"{prefix}.{name}"] = _identify_passes(value)
+            full = f"{prefix}.{name}"
+            if full not in IGNORED_SETTINGS and not full.startswith(_IGNORED_PREFIX):
+                found[full] = _identify(full, value)
+    # Whether provenance is kept in the result.
     found["inductor.trace.provenance_tracking_level"] = compat.inductor_config.trace.provenance_tracking_level
     found["compiler.cache_key_tag"] = torch.compiler.config.cache_key_tag
+    found["sm_carveout"] = compat.sm_carveout()
+    found["dynamo.custom_ops_profile"] = compat.custom_ops_profile()
+    found.update(_registered())
+    return found
+
+
+def _registered() -> Iterator[tuple[str, Any]]:
+    """What extensions registered with Inductor's code generators."""
     codegen = sys.modules.get("torch._inductor.codegen.common")  # who registers a backend has imported it
     for name in ("custom_backend_passes", "custom_backend_codegen_configs"):
         for device, value in getattr(codegen, name, {}).items():
             if value is not None:
-                found[f"{name}.{device}"] = _identify_passes(value)
-    return found
+                yield f"{name}.{device}", _identify(name, value)
+    for device, generator in getattr(codegen, "device_codegens", {}).items():
+        for role, made_by in vars(generator).items():
+            if made_by is not None and not is_fixed(getattr(made_by, "__module__", None)):
+                raise Uncacheable(
+                    f"code for {device} is generated by {made_by!s:.80} ({role}), from outside torch; "
+                    "nothing says when it changes"
+                )
 
 
-def _identify_passes(value: Any) -> Any:
+def _identify(name: str, value: Any) -> Any:
     """Custom passes by their `uuid()`; one without stays as it is, and the encoder refuses it."""
+    if name in _BY_CONTENT and value:
+        return _content(name, value)
     if isinstance(value, (list, tuple)):
-        return type(value)(_identify_passes(item) for item in value)
+        return type(value)(_identify(name, item) for item in value)
+    if isinstance(value, type) and not is_fixed(value.__module__):
+        return _identify(name, _instance(name, value))  # by its name alone an edited class would stay the same
     uuid = getattr(value, "uuid", None)
     if callable(uuid) and not isinstance(value, type) and (identity := uuid()) is not None:
         return ["uuid", f"{type(value).__module__}.{type(value).__qualname__}", identity]
     return value
+
+
+def _instance(name: str, factory: type) -> Any:
+    """As torch does for `inductor_choices_class`: the class is made, and asked for its `uuid()`."""
+    if not hasattr(factory, "uuid"):
+        raise Uncacheable(f"{name}: {factory.__qualname__} has no uuid() that says when it changes; give it one")
+    return factory()
+
+
+def _content(name: str, path: str) -> list[str]:
+    try:
+        return ["file", sha256_hex(Path(path).read_bytes())]
+    except OSError as error:
+        raise Uncacheable(f"{name}: {path} cannot be read ({error})") from None

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import metadata
 from typing import Any
 
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import Uncacheable, graph_modules, source_digest
+from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, graph_modules, is_fixed, source_digest
 
 from . import torch_compat as compat
 
-# Namespaces of operators that come with torch: the toolchain part fixes what they do.
-_TORCH_NAMESPACES = frozenset(
-    """
-    aten prim prims prims_custom inductor higher_order _c10d_functional _c10d_functional_autograd c10d
-    _dtensor quantized quantized_decomposed _quantized mkldnn onednn mkl mkldnn_prepacked profiler rngprims
-    fsdp bucketing streams symm_mem debugprims export inductor_prims device_mesh
-    """.split()
-)
-
 
 def custom_code(gm: GraphModule) -> dict[str, Any]:
-    """Name -> description of each operator that does not come with torch. Raises Uncacheable."""
-    found: dict[str, Any] = {}
+    """Name -> description of each operator that does not come with torch, and of what replaces torch's own.
+
+    Raises Uncacheable.
+    """
+    found = _replacements()
     for module in graph_modules(gm):
         for node in module.graph.nodes:
             for overload in overloads(node.target):
                 name = overload.name()
-                if overload.namespace not in _TORCH_NAMESPACES and name not in found:
+                if overload.namespace not in TORCH_NAMESPACES and name not in found:
                     found[name] = _describe_operator(overload)
     return found
+
+
+def _replacements() -> dict[str, Any]:
+    """Users' rules for how Inductor compiles an operator, torch's own included: no node of a graph says so."""
+    for name, key in sorted(compat.replaced_kernels()):
+        if key not in _CALLED:
+            raise Uncacheable(f"a Python kernel ({key}) replaces torch's own of aten::{name}, and is traced through")
+    for overload in compat.autotuned_operators():
+        if overload.namespace in TORCH_NAMESPACES:
+            _refuse_autotuned(overload)
+    found: dict[str, Any] = {}
+    for table, target, function in compat.compile_rules():
+        if not is_fixed(getattr(function, "__module__", None) or type(function).__module__):
+            found[f"{table} of {target}"] = source_digest(function, f"{table} of {target}")
+    return found
+
+
+def _refuse_autotuned(overload: Any) -> None:
+    raise Uncacheable(f"operator {overload.name()} has autotuned implementations that torch does not hand out")
 
 
 def _describe_operator(overload: Any) -> dict[str, Any]:
@@ -39,31 +53,52 @@ def _describe_operator(overload: Any) -> dict[str, Any]:
     (meta) one decides shapes, and backward formulas and composite implementations are traced through.
     """
     name = overload.name()
-    description: dict[str, Any] = {"schema": str(overload._schema), "tags": sorted(str(tag) for tag in overload.tags)}
+    if overload in compat.autotuned_operators():
+        _refuse_autotuned(overload)
+    registered = compat.simple_registry.singleton.find(name)
+    description: dict[str, Any] = {
+        "schema": str(overload._schema),
+        "tags": sorted(str(tag) for tag in overload.tags),
+        "effect": getattr(getattr(registered, "effect", None), "effect", None),
+        "symmetric_memory": sorted(_symmetric_memory(registered)),
+    }
     functions = python_implementations(overload)
     for role, function in sorted(functions.items()):
         description[role] = source_digest(function, f"operator {name} ({role})")
     for number, kernel in enumerate(compat.triton_kernels_of(name)):
         description[f"triton {number}"] = _kernel(kernel)
-    if name.split(".")[0] not in compat.OPDEFS:
+    definition = _definition(overload)
+    if definition is None:
         description["library"] = _library(overload, functions)
+    else:
+        description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
+        _refuse(name, compat.library_kernels(name) - _OWN - _AUTOCAST - _CALLED)
     return description
 
 
 # Dispatch keys whose kernels compiled code calls by name; the others are traced through.
-_CALLED = frozenset("CPU CUDA HIP XPU MPS MTIA HPU PrivateUse1 CompositeExplicitAutograd".split())
+_CALLED = frozenset("CPU CUDA HIP XPU MPS MTIA HPU PrivateUse1".split())
+
+# Dispatch keys that `torch.library.custom_op` itself fills, from functions that it keeps.
+_OWN = frozenset("CompositeExplicitAutograd Meta Autograd ADInplaceOrView BackendSelect FuncTorchBatched".split())
+_AUTOCAST = frozenset(f"Autocast{key}" for key in _CALLED)
+
+
+def _definition(overload: Any) -> Any:
+    """What `torch.library.custom_op` keeps of an operator, or None for one that was defined otherwise."""
+    name, _, variant = overload.name().partition(".")
+    return None if variant else compat.OPDEFS.get(name)
 
 
 def _library(overload: Any, functions: dict[str, Any]) -> Any:
-    """What stands for kernels of an operator that `torch.library.Library` or C++ registered."""
-    name = overload.name().split(".")[0]
-    described = {"Meta"} if "fake" in functions else set()
-    python = compat.library_kernels(name) - _CALLED - described
-    if python:
-        raise Uncacheable(
-            f"operator {name} has Python kernels ({', '.join(sorted(python))}) that torch does not hand out; "
-            "define it with torch.library.custom_op"
-        )
+    """What stands for kernels of an operator that `torch.library.Library` or C++ registered.
+
+    A kernel for every device (CompositeExplicitAutograd) is called by name, but also decides shapes where there
+    is no fake.
+    """
+    name = overload.name()
+    described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
+    _refuse(name, compat.library_kernels(name) - _CALLED - described)
     try:
         return f"{overload.namespace} {metadata.version(overload.namespace)}"
     except metadata.PackageNotFoundError:
@@ -74,6 +109,19 @@ def _library(overload: Any, functions: dict[str, Any]) -> Any:
             f"({', '.join(sorted(traced))}) that are traced through"
         )
     return None
+
+
+def _refuse(name: str, kernels: set[str]) -> None:
+    if kernels:
+        raise Uncacheable(
+            f"operator {name} has Python kernels ({', '.join(sorted(kernels))}) that torch does not hand out; "
+            "define it with torch.library.custom_op"
+        )
+
+
+def _symmetric_memory(registered: Any) -> list[str]:
+    holder = getattr(registered, "symm_mem_args", None)  # since 2.12
+    return list(getattr(holder, "_symm_mem_args", None) or ())
 
 
 def overloads(target: Any) -> list[Any]:
@@ -90,27 +138,43 @@ def python_implementations(overload: Any) -> dict[str, Any]:
 
     Not the implementation proper, which compiled code calls by the operator's name.
     """
-    name = overload.name().split(".")[0]
     found: dict[str, Any] = {}
-    definition = compat.OPDEFS.get(name)
+    definition = _definition(overload)
     if definition is not None:
         found = {
             "fake": definition._abstract_fn,
             "backward": definition._backward_fn,
             "setup_context": definition._setup_context_fn,
             "vmap": definition._vmap_fn,
+            **_by_class(definition._torch_dispatch_fns),
         }
-    kernel = compat.simple_registry.singleton.find(name).fake_impl.kernel
-    if kernel is not None:
-        found.setdefault("fake", kernel.func)
+    registered = compat.simple_registry.singleton.find(overload.name())
+    if registered.fake_impl.kernel is not None:
+        found.setdefault("fake", registered.fake_impl.kernel.func)
+    for role, function in _by_class(registered.torch_dispatch_rules._data).items():
+        found.setdefault(role, function)
     for dispatch_key, function in overload.py_kernels.items():
         found[f"kernel {dispatch_key}"] = function
-    # torch's own wrappers around the user's functions are fixed by torch's version.
-    return {
-        role: function
-        for role, function in found.items()
-        if function is not None and not (getattr(function, "__module__", None) or "").startswith("torch.")
-    }
+    users = {role: _users(function) for role, function in found.items() if function is not None}
+    return {role: function for role, function in users.items() if function is not None}
+
+
+def _by_class(rules: dict[type, Any]) -> dict[str, Any]:
+    return {f"dispatch {kind.__module__}.{kind.__qualname__}": function for kind, function in rules.items()}
+
+
+def _users(function: Any) -> Any:
+    """`function`, or the user's function inside one of torch's wrappers; None where there is none.
+
+    torch's own wrappers are fixed by torch's version, what they wrap is not.
+    """
+    if not (getattr(function, "__module__", None) or "").startswith("torch."):
+        return function
+    if not inspect.isfunction(function):
+        return None
+    inner = inspect.getclosurevars(function).nonlocals.values()
+    found = [value for value in inner if callable(value) and not is_fixed(getattr(value, "__module__", None))]
+    return found or None
 
 
 def triton_kernel(node: Node) -> dict[str, Any]:
@@ -135,4 +199,7 @@ def _kernel(kernel: Any) -> dict[str, Any]:
             found["heuristics"].append(sorted(heuristics))
         kernel = kernel.fn
     found["source"] = compat.triton_source(kernel)
+    # Said in the decorator and not in the source; the analysis of what a kernel mutates asks for it.
+    flags = ("do_not_specialize", "do_not_specialize_on_alignment")
+    found["unspecialised"] = [[p.name for p in kernel.params if getattr(p, flag, False)] for flag in flags]
     return found

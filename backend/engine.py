@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +17,16 @@ from warmgraph.cache import Cache, Entry, Flight, Hit, Journal, Miss, Reason, Se
 from warmgraph.hashing import Key, Uncacheable, key_of
 
 from . import torch_compat as compat
+from .apart import WITHOUT_CUDAGRAPHS
 from .artifact import Compiled, NotSerialisable, compile_kept, pack
 from .compiler_settings import patched_settings
 from .fallback import Failure, attempt, blames_entry
 from .guards import evaluate_guards
-from .load import load
+from .hooks import unsafe_reason
+from .load import load, mutated_by
 from .report import Report, place_of
 from .surroundings import surroundings
+from .verified import Verdict, VerifiedHit
 
 BACKEND = "warmgraph"
 
@@ -128,7 +132,7 @@ class Engine:
                 miss = found
             # Asked only now: torch's own list of what is unsafe walks the graph again, and costs half a second of
             # imports, which whoever waited for a result is spared. A hit was safe once.
-            unsafe = attempt("check", self.settings.strict, compat.unsafe_reason, gm, inputs)
+            unsafe = attempt("check", self.settings.strict, unsafe_reason, gm, inputs)
             if not isinstance(unsafe, Failure) and unsafe.value is None:
                 return self._compile(miss, key, gm, inputs, patches, report, flight)
             if flight is not None:
@@ -155,7 +159,31 @@ class Engine:
         if isinstance(loaded, Failure):
             return self._load_failed(outcome, loaded)
         report.hit(outcome)
+        if self.settings.verify and random.random() < self.settings.verify:  # noqa: S311 (a sample, no secret)
+            return Found(self._verified(loaded.value, outcome, key, gm, inputs, report))
         return Found(loaded.value)
+
+    def _verified(
+        self, run: Callable[..., Any], hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any], report: Report
+    ) -> Callable[..., Any]:
+        """`run`, which will be compared with a fresh compile and set aside if they differ."""
+        again = Report(self.journal, report.place)
+        again.key(key)
+
+        def told(verdict: Verdict) -> None:
+            reason = Reason.DIFFERS if verdict.wrong else Reason.NOT_COMPARABLE if verdict.unknown else None
+            again.verified(hit.tier, reason, verdict.wrong or verdict.unknown)
+            if verdict.wrong is not None:
+                why = f"not what a fresh compile gives: {verdict.wrong}"
+                attempt("quarantine", False, self.cache.quarantine, hit.entry.key, hit.entry.variant, why, hit.sealed)
+
+        def test() -> VerifiedHit:
+            with patched_settings(WITHOUT_CUDAGRAPHS):
+                twin = load(hit, key, gm, inputs)
+            return VerifiedHit(run, twin, mutated_by(hit, gm, inputs), gm, told, strict=self.settings.strict)
+
+        made = attempt("verify", self.settings.strict, test)
+        return run if isinstance(made, Failure) else made.value
 
     def _load_failed(self, hit: Hit, failure: Failure) -> Miss:
         """Set a bad entry aside, so that it fails once; not one that only failed here and now."""
@@ -193,6 +221,10 @@ class Engine:
         report: Report,
         flight: Flight | None,
     ) -> Callable[..., Any]:
+        place = report.place
+        facts = {"function": place.function, "file": place.file, "line": place.line}
+        explained = attempt("explain", self.settings.strict, self.cache.explained, miss, key.id, key.digests(), facts)
+        miss = miss if isinstance(explained, Failure) else explained.value
         with report.phase("compile"):
             compiled = attempt("compile", self.settings.strict, compile_kept, gm, inputs, patches)
             if isinstance(compiled, Failure):

@@ -85,6 +85,12 @@ def load(hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any]) -> Callable
     return _entry_point(compiled, gm)
 
 
+def mutated_by(hit: Hit, gm: GraphModule, inputs: Sequence[Any]) -> frozenset[int]:
+    """Positions of the inputs that the code of `hit` writes to. Raises as `load` does."""
+    payload = unpickle(hit.blobs["result"], [*lifted_tensors(gm).values(), *inputs])
+    return compat.mutated_inputs(payload.result)
+
+
 def _replay_alias_guards(stored: Sequence[Any], gm: GraphModule) -> None:
     """Guards on which inputs overlap, which AOTAutograd adds while compiling and torch's caches forget."""
     context = compat.tracing_context()

@@ -73,14 +73,25 @@ class Report:
         log.info("hit %s: %s from %s in %.3f s, %.1f s saved", self._name(), self.place, hit.tier, spent, saved)
 
     def miss(self, miss: Miss, stored_bytes: int) -> None:
-        self._write(Outcome.MISS, reason=miss.reason, bytes=stored_bytes, detail=miss.detail)
+        self._write(Outcome.MISS, reason=miss.reason, bytes=stored_bytes, detail=miss.detail, miss=miss)
         log.info(
-            "miss %s (%s): %s compiled in %.1f s",
+            "miss %s (%s): %s compiled in %.1f s%s",
             self._name(),
             miss.reason.value,
             self.place,
             self.seconds.get("compile", 0.0),
+            self._why(miss),
         )
+
+    def _why(self, miss: Miss) -> str:
+        """For the end of the line: what the nearest entry has otherwise, and how to see it."""
+        if miss.differs and miss.nearest is not None:
+            said = f"the nearest, {miss.nearest.key[:11]}, differs in {', '.join(miss.differs)}"
+        elif miss.detail is not None:
+            said = miss.detail
+        else:
+            return ""
+        return f"; {said}; `warmgraph explain {self._name()}`"
 
     def bypass(self, reason: Reason, detail: str) -> None:
         self._write(Outcome.BYPASS, reason=reason, detail=detail)
@@ -96,6 +107,20 @@ class Report:
             failure.why,
         )
 
+    def verified(self, tier: str, reason: Reason | None, detail: str | None) -> None:
+        """A hit was compared with a fresh compile. reason: None when they agree."""
+        self._write(Outcome.VERIFIED, tier=tier, reason=reason, detail=detail)
+        if reason is Reason.DIFFERS:
+            log.error(
+                "WRONG RESULT from the cache: %s of %s (%s from %s). The entry is set aside in every tier, and this "
+                "graph runs eagerly here from now on; results of this process so far may be wrong",
+                detail, self.place, self._name(), tier,
+            )  # fmt: skip
+        elif reason is not None:
+            warn_once(f"verify {self.place}", "a hit was not verified: %s: %s", self.place, detail)
+        else:
+            log.info("verified %s: %s agrees with a fresh compile", self._name(), self.place)
+
     def _name(self) -> str:
         return self._key.id[:11] if self._key is not None else "-"
 
@@ -108,6 +133,7 @@ class Report:
         bytes: int = 0,
         seconds_saved: float = 0.0,
         detail: str | None = None,
+        miss: Miss | None = None,
     ) -> None:
         key = self._key
         event = Event(
@@ -124,5 +150,7 @@ class Report:
             seconds_saved=seconds_saved,
             seconds=dict(self.seconds),
             detail=detail,
+            nearest=miss.nearest.key if miss is not None and miss.nearest is not None else None,
+            differs=miss.differs if miss is not None and miss.nearest is not None else None,
         )
         record(self.journal, event)

@@ -13,6 +13,7 @@ from . import torch_compat as compat
 from .compiler_settings import settings_in_force
 from .custom_code import custom_code, triton_kernel
 from .guards import overlapping
+from .hooks import inlined_hooks
 
 
 def surroundings(gm: GraphModule, inputs: Sequence[Any], backend: str) -> Surroundings:
@@ -26,6 +27,7 @@ def surroundings(gm: GraphModule, inputs: Sequence[Any], backend: str) -> Surrou
         fresh=compat.fresh_fake,
         overlapping=overlapping,
         cpu_code=bool(compat.inductor_config.cpp_wrapper),
+        hooks=inlined_hooks(gm, inputs),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,10 @@ import torch._inductor.config as inductor_config
 import torch._inductor.config_comms
 import torch._inductor.debug  # a loaded graph looks there at every call
 import torch._logging
+import torch.distributed.config
 import torch.fx.experimental._config
+from torch._dynamo import pgo
+from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.exc import (
     ShortenTraceback,
     SkipFrame,
@@ -33,8 +36,10 @@ from torch._functorch._aot_autograd.autograd_cache import (
     AOTAutogradCacheInfo,
     BypassAOTAutogradCache,
     check_cacheable,
+    check_node_safe,
 )
-from torch._guards import DuplicateInputs, StorageOverlap, TracingContext, detect_fake_mode
+from torch._functorch._aot_autograd.utils import saved_tensors_hooks_are_inlineable, top_saved_tensors_hooks
+from torch._guards import DuplicateInputs, StorageOverlap, TracingContext, detect_fake_mode, tracing
 from torch._inductor.codecache import BypassFxGraphCache, CppPythonBindingsCodeCache, FxGraphCache
 from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.metrics import CachedMetricsHelper
@@ -50,6 +55,7 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.graph_module import reduce_graph_module
 from torch.serialization import _get_layout as layout_named
 from torch.utils._ordered_set import OrderedSet
+from torch.utils._pytree import tree_leaves
 
 __all__ = [
     "config_modules",
@@ -67,11 +73,15 @@ __all__ = [
     "OpOverload",
     "OpOverloadPacket",
     "OrderedSet",
+    "dynamo_utils",
     "functorch_config",
     "inductor_config",
     "layout_named",
+    "pgo",
     "reduce_graph_module",
     "simple_registry",
+    "tracing",
+    "tree_leaves",
 ]
 
 FIRST, LAST = (2, 11), (2, 13)
@@ -90,6 +100,7 @@ config_modules = {
     "comms": torch._inductor.config_comms,
     "functorch": functorch_config,
     "shapes": torch.fx.experimental._config,
+    "distributed": torch.distributed.config,
 }
 
 # A function of its own since 2.12; before, the node's property.
@@ -151,6 +162,24 @@ def unsafe_reason(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     except (BypassAOTAutogradCache, BypassFxGraphCache) as refusal:
         return " ".join(str(refusal).split())
     return None
+
+
+def unsafe_node(nodes: Iterable[Node]) -> str | None:
+    """The same of single nodes."""
+    try:
+        for node in nodes:
+            check_node_safe(node)
+    except BypassAOTAutogradCache as refusal:
+        return " ".join(str(refusal).split())
+    return None
+
+
+def saved_tensors_hooks() -> tuple[GraphModule, GraphModule] | None:
+    """The pair (pack, unpack) that AOTAutograd would inline now: the innermost one, if both are GraphModules."""
+    if torch._dynamo.compiled_autograd.in_compiled_autograd_region:
+        return None
+    hooks = top_saved_tensors_hooks()
+    return hooks if saved_tensors_hooks_are_inlineable(hooks) else None
 
 
 # --- symbols and fakes -----------------------------------------------------------------------------
@@ -227,6 +256,22 @@ def compile_fx(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any
     return inductor(gm, inputs, config_patches=dict(patches))  # type: ignore[no-any-return]
 
 
+def static_fake_mode() -> Any:
+    """A fake mode of its own, for a trace that shares nothing with Dynamo's."""
+    return torch._subclasses.FakeTensorMode(shape_env=symbolic_shapes.ShapeEnv(), allow_non_fake_inputs=True)
+
+
+def mutated_inputs(result: Any) -> frozenset[int]:
+    """Positions of the inputs that a result writes to, as AOTAutograd saw it."""
+    infos = enumerate(result.runtime_metadata.input_info)
+    return frozenset(position for position, info in infos if info.mutates_data or info.mutates_metadata)
+
+
+def compile_lock() -> contextlib.AbstractContextManager[Any]:
+    """Held by Dynamo while it compiles."""
+    return torch._dynamo.convert_frame.compile_lock  # type: ignore[no-any-return]
+
+
 # --- loading ------------------------------------------------------------------------------------------
 
 
@@ -282,6 +327,16 @@ def cudagraph_policy() -> Any:
     return getattr(inductor_config, "cudagraph_policy", None)
 
 
+def sm_carveout() -> int | None:
+    """Multiprocessors that generated kernels must leave alone (baked into persistent ones), or None."""
+    return torch._C._get_sm_carveout_experimental()  # type: ignore[no-any-return]
+
+
+def custom_ops_profile() -> Any:
+    """Shapes of custom operators as `torch.export`'s draft mode saw them, used instead of their fakes; or None."""
+    return torch._dynamo.config._custom_ops_profile
+
+
 def emit_triton(graph: Any) -> None:
     """Put the entry's cubins and chosen configurations where Triton looks for them."""
     if graph._triton_bundle:
@@ -312,14 +367,51 @@ def triton_kernels_of(name: str) -> list[Any]:
     return list(get_triton_kernels_for_op(name.split(".")[0]))
 
 
+def replaced_kernels() -> set[tuple[str, str]]:
+    """Name and dispatch key of Python kernels for aten operators, less those that torch registers itself."""
+    names = (name for name in torch.library._impls if name.startswith("aten/") and not name.endswith("/Meta"))
+    parts = [name.split("/") for name in names]
+    return {(name, key or "CompositeImplicitAutograd") for _, name, key in parts if not key.startswith("FuncTorch")}
+
+
+def compile_rules() -> Iterator[tuple[str, Any, Any]]:
+    """Table, operator and function of every rule by which Inductor compiles operators, where it is imported.
+
+    Who adds a rule has imported it; so a process that only loads has none, and need not import it to know.
+    """
+    tables = {
+        "torch._inductor.lowering": ("lowerings", "_maybe_layout_constraints"),
+        "torch._inductor.decomposition": ("decompositions",),
+    }
+    for module, names in tables.items():
+        loaded = sys.modules.get(module)
+        for name in names:
+            for target, function in getattr(loaded, name, {}).items():
+                if function is not None:
+                    yield name, target, function
+
+
+def autotuned_operators() -> list[Any]:
+    """Operators for which the user has Inductor choose among implementations (`register_custom_op_autotuning`)."""
+    return list(getattr(sys.modules.get("torch._inductor.lowering"), "user_lowerings", ()))
+
+
 def library_kernels(name: str) -> set[str]:
-    """Dispatch keys for which Python registered a kernel through `torch.library.Library`."""
+    """Dispatch keys for which Python registered a kernel through `torch.library.Library` (by default: composite)."""
     prefix = name.replace("::", "/") + "/"
-    return {key.rpartition("/")[2] for key in torch.library._impls if key.startswith(prefix)}
+    keys = (key.rpartition("/")[2] for key in torch.library._impls if key.startswith(prefix))
+    return {key or "CompositeImplicitAutograd" for key in keys}
 
 
 def traced_kernels(overload: Any) -> set[str]:
     """Dispatch keys whose kernels of an operator run while AOTAutograd traces it."""
-    keys = ("CompositeImplicitAutograd", "Autograd", "AutogradCPU", "AutogradCUDA", "Meta")
+    keys = (
+        "CompositeImplicitAutograd",
+        "CompositeExplicitAutograd",
+        "Autograd",
+        "AutogradCPU",
+        "AutogradCUDA",
+        "Meta",
+    )
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     return {key for key in keys if has(overload.name(), key)}

@@ -25,16 +25,20 @@ from .counts import Counts, Tally, summarise
 from .disk import DiskStore
 from .events import Event, EventDict, Outcome
 from .eviction import PruneReport, Usage
+from .exits import at_process_end
 from .flight import Flight, Flights
 from .forks import fork_safe_lock, reset_in_child
 from .journal import Journal, Reading, read
 from .keyring import Keyring, SigningKey, new_key, parse_keys
 from .layout import EntryFile
+from .learning import Learning
 from .memory import MemoryStore
+from .near import addresses, differing, nearest_first
 from .null import NullStore
 from .opening import open_cache, open_remote
 from .parsing import ConfigError, Mode, Trust, keys_in_file, parse_seconds, parse_size
 from .process import as_plain, flush, record, stats
+from .profiles import Profile, profile_of, today
 from .reading import Accept
 from .remote import RedisStore, RemoteUrl, advice, parse_url
 from .seal import Signer, Verifier, seal, unseal
@@ -47,6 +51,7 @@ from .typing import (
     Hit,
     Miss,
     Reason,
+    Relative,
     Role,
     Scalar,
     Store,
@@ -75,6 +80,7 @@ __all__ = [
     "Hit",
     "Journal",
     "Keyring",
+    "Learning",
     "MemoryStore",
     "Miss",
     "Mode",
@@ -82,10 +88,12 @@ __all__ = [
     "OnPublished",
     "Outcome",
     "Policy",
+    "Profile",
     "PruneReport",
     "Reading",
     "Reason",
     "RedisStore",
+    "Relative",
     "RemoteUrl",
     "Role",
     "Scalar",
@@ -105,14 +113,17 @@ __all__ = [
     "Verifier",
     "VerifyReport",
     "Watch",
+    "addresses",
     "advice",
     "as_plain",
+    "at_process_end",
     "canonical_entry",
     "configure",
     "copy_entries",
     "decode_blob",
     "decode_entry",
     "describe",
+    "differing",
     "encode_blob",
     "export_bundle",
     "flush",
@@ -121,6 +132,7 @@ __all__ = [
     "journal_dir",
     "keys_in_file",
     "local_verifier",
+    "nearest_first",
     "new_key",
     "open_cache",
     "open_remote",
@@ -128,6 +140,7 @@ __all__ = [
     "parse_seconds",
     "parse_size",
     "parse_url",
+    "profile_of",
     "read",
     "read_local",
     "record",
@@ -141,6 +154,7 @@ __all__ = [
     "stats",
     "store_root",
     "summarise",
+    "today",
     "unseal",
     "verify_blob",
 ]

@@ -28,7 +28,7 @@ from typing import BinaryIO
 from .codec import KEY, MAX_BLOB_BYTES, MAX_ENTRY_BYTES
 from .layout import EntryFile
 from .seal import CHECKSUM, HEADER_BYTES, Signer, Verifier, as_checked, reseal, seal, unseal
-from .transfer import Incomplete, Place, Transferred, Watch, open_sealed, place_of, read_blobs, read_local
+from .transfer import Incomplete, Place, Transferred, Watch, note, open_sealed, place_of, read_blobs, read_local
 from .typing import BlobRef, CorruptEntry, Entry, Role, Store, StoreUnavailable, Untrusted
 
 _FAMILY = b"warmgraph bundle "
@@ -189,6 +189,7 @@ class _Import:
                 raise Incomplete(f"blob {ref.name!r:.80} is not in the bundle before the entry that names it")
         # With a checksum from here on: a local folder is private, and whoever uses it may not have the key (an image).
         self._store.put_entry(key, entry.variant, as_checked(key, sealed))
+        note(self._store, entry)
         self.report = replace(self.report, entries=self.report.entries + 1, bytes=self.report.bytes + len(sealed))
 
     def _check_end(self, body: bytes) -> None:

@@ -20,8 +20,9 @@ from .seal import Verifier
 class Settings:
     """Resolved settings.
 
-    max_size: bytes. wait, ttl: seconds. keyring: what signs and is accepted, from signing_key_file and
-    signing_key. origins: where each value came from, by name.
+    max_size: bytes. wait, ttl: seconds. verify: the share of hits to check. pgo: whether profiles are shared.
+    keyring: what signs and is accepted, from signing_key_file and signing_key. origins: where each value came
+    from, by name.
     """
 
     dir: Path
@@ -38,6 +39,8 @@ class Settings:
     trust: Trust = Trust.SIGNED
     wait: float = 300.0
     ttl: float = 30 * 86_400.0
+    verify: float = 0.0
+    pgo: bool = True
     keyring: Keyring = field(default_factory=Keyring)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
@@ -67,6 +70,8 @@ _SETTINGS: dict[str, tuple[Callable[[str, object], Any], Callable[[], Any]]] = {
     "trust": (parsing.parse_trust, lambda: Trust.SIGNED),
     "wait": (parsing.parse_seconds, lambda: 300.0),
     "ttl": (parsing.parse_ttl, lambda: 30 * 86_400.0),
+    "verify": (parsing.parse_share, lambda: 0.0),
+    "pgo": (parsing.parse_bool, lambda: True),
     "namespace": (parsing.parse_namespace, lambda: "default"),
     "mode": (parsing.parse_mode, lambda: Mode.READWRITE),
     "strict": (parsing.parse_bool, lambda: False),
@@ -131,6 +136,8 @@ def configure(
     trust: Trust | str | None = None,
     wait: float | str | None = None,
     ttl: float | str | None = None,
+    verify: float | str | None = None,
+    pgo: bool | None = None,
     namespace: str | None = None,
     mode: Mode | str | None = None,
     strict: bool | None = None,
@@ -141,6 +148,8 @@ def configure(
     url: `redis://...`, `rediss://`, `unix://`, `redis+cluster://`, `redis+sentinel://`; empty: none.
     dir_mode, url_mode: `readwrite` or `readonly`, for that tier alone. wait: the most seconds to wait for
     another process that compiles the same graph. ttl: how long a result that nobody uses stays in Redis.
+    verify: on this share of hits (0 to 1) the graph is compiled afresh as well, and both results are compared.
+    pgo: which sizes vary is learnt from, and told to, all who use the store.
     Raises ConfigError, and then changes nothing.
     """
     global _current

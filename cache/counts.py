@@ -18,6 +18,7 @@ class Counts:
     misses: int = 0
     bypasses: int = 0
     failures: int = 0
+    verified: int = 0
     seconds_saved: float = 0.0
     tiers: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Tally:
                 misses=self._outcomes[Outcome.MISS],
                 bypasses=self._outcomes[Outcome.BYPASS],
                 failures=self._outcomes[Outcome.FAILED],
+                verified=self._outcomes[Outcome.VERIFIED],
                 seconds_saved=self._seconds_saved,
                 tiers=dict(self._tiers),
                 reasons=dict(self._reasons),

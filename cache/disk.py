@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from . import eviction, verify
+from . import eviction, near_files, verify
 from .codec import MAX_ENTRY_BYTES, decode_entry
 from .files import (
     GONE,
@@ -39,7 +39,7 @@ from .files import (
 from .folder import open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
 from .seal import HEADER_BYTES, Verifier, same_entry, unseal
-from .typing import BlobRef, Entry, Role, StoreUnavailable
+from .typing import BlobRef, Entry, Relative, Role, StoreUnavailable
 
 _TOUCH_EVERY = 3600.0  # seconds: a hit must not cost a write each time
 _WHY_BYTES = 4096
@@ -127,6 +127,11 @@ class DiskStore:
         text = why.encode("utf-8", "backslashreplace")[:_WHY_BYTES]
         write_atomically(target.with_name(target.name + ".why"), text)
 
+    def remove_entry(self, key: str, variant: str) -> None:
+        """Remove an entry with which nothing is wrong. Absent: a no-op."""
+        self._check_writable()
+        remove(self.layout.entry(key, variant))
+
     def drop_blob(self, ref: BlobRef) -> None:
         self._check_writable()
         remove(self._blob_path(ref))
@@ -134,6 +139,14 @@ class DiskStore:
     def path_of(self, ref: BlobRef) -> Path | None:
         path = self._blob_path(ref)
         return path if self.has_blob(ref) else None
+
+    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+        self._check_writable()
+        for address in addresses:
+            near_files.append(self.layout.near(address), relative)
+
+    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+        return [relative for address in addresses for relative in near_files.read(self.layout.near(address))]
 
     # -- for tools
 

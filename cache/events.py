@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from enum import Enum
 from typing import Any
@@ -14,6 +14,7 @@ from .config import rank as current_rank
 from .files import host_name
 
 MAX_LINE_BYTES = 2**20
+_STARTED = clock.time()
 
 
 class Outcome(str, Enum):
@@ -23,6 +24,7 @@ class Outcome(str, Enum):
     MISS = "miss"
     BYPASS = "bypass"
     FAILED = "failed"
+    VERIFIED = "verified"  # a hit compared with a fresh compile; without a reason they agree
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,9 @@ class Event:
 
     time: unix seconds. parts: digest by part name. bytes: as stored. nodes: of the graph. reason: a Reason's
     value. seconds: by phase (hash, fetch, load, compile, publish). seconds_saved: compile seconds that a hit
-    spared. detail: one line for humans, such as what to do.
+    spared. detail: one line for humans, such as what to do. nearest: of a miss, the key of the entry that resembles
+    it most; differs: the parts in which they differ. started: unix seconds when this process began to use the cache;
+    in containers host and pid alone are the same in every run.
     """
 
     outcome: Outcome
@@ -52,6 +56,9 @@ class Event:
     seconds_saved: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     detail: str | None = None
+    nearest: str | None = None
+    differs: Sequence[str] | None = None
+    started: float | None = _STARTED
 
 
 EventDict = dict[str, Any]
@@ -77,6 +84,10 @@ def _mapping_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, dict) and all(check(item) for item in value.values())
 
 
+def _list_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(check(item) for item in value)
+
+
 def _optional(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: value is None or check(value)
 
@@ -93,12 +104,20 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
     "seconds_saved": _optional(_is_number),
 } | {name: _optional(_is_text) for name in ("reason", "tier", "key", "function", "file", "detail")}
 _CHECKS |= {name: _optional(_is_count) for name in ("line", "nodes", "bytes")}
+# Fields that older versions did not write: absent, they are null.
+_NEWER: dict[str, Callable[[object], bool]] = {
+    "nearest": _optional(_is_text),
+    "differs": _optional(_list_of(_is_text)),
+    "started": _optional(_is_number),
+}
 
 
 def encode_event(event: Event) -> bytes:
     """One line of JSON, with its newline. Raises ValueError for an event that `decode_event` would refuse."""
     plain: EventDict = {item.name: getattr(event, item.name) for item in fields(event)}
     plain["outcome"] = event.outcome.value
+    if event.differs is not None:
+        plain["differs"] = list(event.differs)
     if event.reason is not None:
         plain["reason"] = str.__str__(event.reason)  # a Reason is a str, but prints as one only this way
     try:
@@ -111,7 +130,10 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(line: bytes) -> EventDict | None:
-    """The event in a line, or None when it is not one. Fields that this version does not know are kept."""
+    """The event in a line, or None when it is not one.
+
+    Fields that this version does not know are kept; those that an older one did not write are None.
+    """
     if len(line) >= MAX_LINE_BYTES:
         return None
     try:
@@ -121,5 +143,7 @@ def decode_event(line: bytes) -> EventDict | None:
     if not isinstance(plain, dict):
         return None
     if not all(name in plain and check(plain[name]) for name, check in _CHECKS.items()):
+        return None
+    if not all(check(plain.setdefault(name, None)) for name, check in _NEWER.items()):
         return None
     return plain

@@ -8,7 +8,7 @@ next prune. Any number of prunes and readers may run at once: a removed file is 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from .codec import MAX_ENTRY_BYTES, decode_entry
 from .files import listing, modified, read_bounded, remove, stat_of
 from .layout import JOURNAL_NAME, KERNEL_SUFFIX, BlobFile, EntryFile, Layout
 from .locks import remove_if_free
+from .near_files import read as read_near
 from .seal import HEADER_BYTES, unverified_body
 from .typing import CorruptEntry, Entry, Role
 
@@ -30,7 +31,10 @@ LOCK_AGE = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """bytes and files: of entries and blobs, which the bounds are about. quarantined: files set aside."""
+    """bytes and files: of entries, blobs and the index beside them, which the bounds are about.
+
+    quarantined: files set aside.
+    """
 
     bytes: int
     files: int
@@ -57,8 +61,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """entries, blobs: removed. bytes_freed: by removing them. leftovers: temporary, quarantined, journal
-    and lock files removed. bytes, files: what stays and counts. bytes_waiting: unreferenced, still within the grace.
+    """entries, blobs: removed. bytes_freed: by removing them. leftovers: temporary, quarantined, journal, lock
+    and index files removed. bytes, files: what stays and counts. bytes_waiting: unreferenced, still within the grace.
     """
 
     entries: int
@@ -74,9 +78,10 @@ def usage(layout: Layout) -> Usage:
     """Sizes from the listings alone."""
     entry_sizes = [file.size for file in layout.all_entries()]
     blob_sizes = [file.size for file in layout.all_blobs()]
+    near_sizes = [file.size for file in layout.near_files()]
     return Usage(
-        bytes=sum(entry_sizes) + sum(blob_sizes),
-        files=len(entry_sizes) + len(blob_sizes),
+        bytes=sum(entry_sizes) + sum(blob_sizes) + sum(near_sizes),
+        files=len(entry_sizes) + len(blob_sizes) + len(near_sizes),
         entries=len(entry_sizes),
         blobs=len(blob_sizes),
         quarantined=sum(1 for path, _ in layout.quarantined_files() if path.suffix != ".why"),
@@ -100,17 +105,19 @@ def prune(layout: Layout, max_bytes: int, max_files: int, now: float) -> PruneRe
     leftovers = sweep(layout, now)
     # Blobs before entries: a blob listed here whose entry comes later is still found to be referenced, and
     # one put after this listing is not touched.
-    blobs = {file.name: file for file in layout.all_blobs()}
-    plan = _Plan(blobs, [(file, names_in(file)) for file in layout.all_entries()])
+    blobs = {file.name: file for file in (*layout.all_blobs(), *layout.near_files())}
+    near = _near_names(blobs.values())
+    plan = _Plan(blobs, [(file, names_in(file) | near[file.key]) for file in layout.all_entries()])
     evicted = plan.evict(max_bytes, max_files)
     _remove_empty(layout.key_folders())
     dead = [file for name, file in blobs.items() if not plan.references[name]]
     gone = [file for file in dead if _remove_past_grace(file, now)]
+    index = sum(_is_near(file) for file in gone)
     return PruneReport(
         entries=len(evicted),
-        blobs=len(gone),
+        blobs=len(gone) - index,
         bytes_freed=sum(file.size for file in evicted) + sum(file.size for file in gone),
-        leftovers=leftovers,
+        leftovers=leftovers + index,
         bytes=plan.bytes,
         files=plan.files,
         bytes_waiting=sum(file.size for file in dead) - sum(file.size for file in gone),
@@ -147,6 +154,20 @@ class _Plan:
     def _forget(self, size: int) -> None:
         self.bytes -= size
         self.files -= 1
+
+
+def _is_near(file: BlobFile) -> bool:
+    return "/" in file.name
+
+
+def _near_names(files: Iterable[BlobFile]) -> defaultdict[str, frozenset[str]]:
+    """By key, the files of the index that know it: such a file goes with the last entry that it knows."""
+    names: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    for file in files:
+        if _is_near(file):
+            for relative in read_near(file.path):
+                names[relative.key] |= {file.name}
+    return names
 
 
 def blob_names(entry: Entry) -> frozenset[str]:

@@ -5,6 +5,7 @@
     quarantine/                    `<key>.<variant>.<unix ns>` and beside it `.why`
     journal/                       `<YYYY-MM-DD>.<host>.jsonl`
     locks/ab/<key>                 who compiles the key now (`locks`)
+    near/ab/<address>              which entries resemble each other (`near`)
     CACHEDIR.TAG                   tells backup programs to pass by
 
 Every name is matched whole against a strict pattern before it becomes a path, so none can leave the root.
@@ -28,6 +29,7 @@ KERNEL_SUFFIX = ".so"
 JOURNAL_NAME = re.compile(r"(\d{4}-\d{2}-\d{2})\.[A-Za-z0-9-]{1,64}\.jsonl", re.ASCII)
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}(?:\.so)?")
+NEAR_FOLDER = "near"
 _QUARANTINE_NAME = re.compile(r"wg1[0-9a-f]{32,64}\.[a-z0-9_-]+\.(\d{1,20})(?:\.why)?", re.ASCII)
 _ROOT_NAME = re.compile(r"CACHEDIR\.TAG")
 _NO_NAME = re.compile(r"(?!)")
@@ -46,7 +48,10 @@ class EntryFile:
 
 @dataclass(frozen=True, slots=True)
 class BlobFile:
-    """A blob as it lies on disk. name: its digest, with `.so` for a kernel. written: unix seconds."""
+    """A blob as it lies on disk, or a file of the index beside entries. written: unix seconds.
+
+    name: the blob's digest, with `.so` for a kernel; `near/<address>` in the index.
+    """
 
     path: Path
     name: str
@@ -89,6 +94,10 @@ class Layout:
         check_name(KEY, key, "key")
         return self.root / "locks" / key[3:5] / key
 
+    def near(self, address: str) -> Path:
+        check_name(DIGEST, address, "address")
+        return self.root / NEAR_FOLDER / address[:2] / address
+
     @property
     def tag(self) -> Path:
         return self.root / "CACHEDIR.TAG"
@@ -116,6 +125,13 @@ class Layout:
             for item in listing(shard):
                 if _BLOB_NAME.fullmatch(item.name) and (info := stat_of(item)) is not None:
                     yield BlobFile(Path(item.path), item.name, info.st_size, info.st_mtime)
+
+    def near_files(self) -> Iterator[BlobFile]:
+        """Every file of the index of resemblances."""
+        for shard in _shards(self.root / NEAR_FOLDER):
+            for item in listing(shard):
+                if DIGEST.fullmatch(item.name) and (info := stat_of(item)) is not None:
+                    yield BlobFile(Path(item.path), f"{NEAR_FOLDER}/{item.name}", info.st_size, info.st_mtime)
 
     def quarantined_files(self) -> Iterator[tuple[Path, float]]:
         """Every file in quarantine with the unix seconds at which it came there."""
@@ -145,9 +161,11 @@ class Layout:
         yield self.root / "objects", _NO_NAME
         yield self.root / "entries", _NO_NAME
         yield self.root / "locks", _NO_NAME
+        yield self.root / NEAR_FOLDER, _NO_NAME
         yield from ((folder, _BLOB_NAME) for folder in _shards(self.root / "objects"))
         yield from ((folder, _NO_NAME) for folder in _shards(self.root / "entries"))
         yield from ((folder, KEY) for folder in _shards(self.root / "locks"))
+        yield from ((folder, DIGEST) for folder in _shards(self.root / NEAR_FOLDER))
         yield from ((folder, VARIANT) for folder in self.key_folders())
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .forks import fork_safe_lock
+from .near import newest_each
 from .seal import same_entry
-from .typing import BlobRef
+from .typing import BlobRef, Relative
 
 _Name = tuple[str, ...]  # ("entry", key, variant) or ("blob", digest)
+_MAX_ADDRESSES = 4096
 
 
 class MemoryStore:
@@ -25,6 +27,7 @@ class MemoryStore:
         self._bytes = 0
         self._values: OrderedDict[_Name, bytes] = OrderedDict()  # least recently used first
         self._variants: dict[str, list[str]] = {}  # by key, last used last
+        self._near: OrderedDict[str, list[Relative]] = OrderedDict()  # by address, last noted last
         self._lock = fork_safe_lock()
 
     def entries(self, key: str) -> Iterator[tuple[str, bytes]]:
@@ -77,6 +80,17 @@ class MemoryStore:
 
     def path_of(self, ref: BlobRef) -> Path | None:
         return None
+
+    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+        with self._lock:
+            for address in addresses:
+                self._near[address] = newest_each([*self._near.pop(address, []), relative])
+            while len(self._near) > _MAX_ADDRESSES:
+                self._near.popitem(last=False)
+
+    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+        with self._lock:
+            return [relative for address in addresses for relative in self._near.get(address, [])]
 
     def _put(self, name: _Name, value: bytes) -> None:
         self._drop(name)

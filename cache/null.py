@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .typing import BlobRef
+from .typing import BlobRef, Relative
 
 
 class NullStore:
@@ -42,3 +42,9 @@ class NullStore:
 
     def path_of(self, ref: BlobRef) -> Path | None:
         return None
+
+    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+        return
+
+    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+        return []

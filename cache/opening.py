@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .config import Settings, local_verifier, rank, remote_verifier, store_root
 from .disk import DiskStore
 from .flight import Flights
 from .folder import open_private
 from .health import Health, Probe
+from .learning import Learning, Place
 from .locks import FileLeases
 from .memory import MemoryStore
 from .parsing import Mode
@@ -55,6 +56,7 @@ def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -
         policies=policies,
         signer=settings.keyring.signer,
         flights=Flights([one for one in levels if not policies[one.name].readonly], wait=wait),
+        learning=_learning(settings, slow, policies, health),
     )
 
 
@@ -70,6 +72,17 @@ def open_remote(settings: Settings) -> RedisStore | None:
         ttl=settings.ttl,
         readonly=Mode.READONLY in (settings.mode, settings.url_mode),
     )
+
+
+def _learning(settings: Settings, stores: Sequence[Store], policies: Mapping[str, Policy], health: Health) -> Learning:
+    signer = settings.keyring.signer
+    places = []
+    for store in stores:
+        policy = policies[store.name]
+        vouched = settings.keyring.verifier(unsigned=not policy.remote or signer is None)
+        place = Place(store, policy.verifier, vouched, policy.readonly, policy.remote)
+        places.append(replace(place, connecting=store.connecting) if isinstance(store, RedisStore) else place)
+    return Learning(places, mode=settings.mode, strict=settings.strict, health=health, signer=signer)
 
 
 def _policies(settings: Settings) -> dict[str, Policy]:

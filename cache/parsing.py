@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import TypeVar
@@ -209,6 +210,19 @@ def parse_seconds(label: str, value: object) -> float:
     if 0 <= seconds <= _MAX_SECONDS:
         return seconds
     raise refuse(label, value, "expected seconds, 0 or more, or with s, m, h, d (for example 5m)")
+
+
+def parse_share(label: str, value: object) -> float:
+    """A share from 0 (never) to 1 (always)."""
+    share = -1.0
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        share = float(value)
+    elif isinstance(value, str):
+        with suppress(ValueError):
+            share = float(value)
+    if 0 <= share <= 1:
+        return share
+    raise refuse(label, value, "expected a share from 0 (never) to 1 (always), for example 0.01")
 
 
 def parse_ttl(label: str, value: object) -> float:

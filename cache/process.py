@@ -21,12 +21,13 @@ def record(journal: Journal | None, event: Event) -> None:
 
 
 def as_plain(counts: Counts) -> dict[str, Any]:
-    """Counts under the names that scripts know: hits, misses, bypasses, failures, seconds_saved, ..."""
+    """Counts under the names that scripts know: hits, misses, bypasses, failures, verified, seconds_saved, ..."""
     return {
         "hits": counts.hits,
         "misses": counts.misses,
         "bypasses": counts.bypasses,
         "failures": counts.failures,
+        "verified": counts.verified,
         "seconds_saved": round(counts.seconds_saved, 3),
         "reasons": dict(counts.reasons),
         "tiers": dict(counts.tiers),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from .codec import KEY, VARIANT, check_name
@@ -19,12 +20,14 @@ from .eviction import Schedule
 from .flight import Flight, Flights
 from .health import Health, Use
 from .kernel_files import Spill, kernel_file
+from .learning import Learning
 from .packed import Packed, pack
 from .parsing import Mode
 from .reading import Accept, Complete, Search, read_complete
+from .relating import Relating
 from .seal import Signer, Verifier, accept_checksum, as_hearsay
 from .setting_aside import SettingAside
-from .typing import Entry, Hit, Miss, Reason, Role, Store, StoreUnavailable
+from .typing import Entry, Hit, Miss, Reason, Role, Scalar, Store, StoreUnavailable
 from .writer import Writer
 
 logger = logging.getLogger(__package__)
@@ -48,7 +51,7 @@ class Cache:
 
     fast: the store that is written in the caller's thread (memory). slow: the others, read in order and
     written in the background. policies: by tier name. signer seals what is published; without one a checksum
-    does. max_size (bytes) and max_files bound each disk store.
+    does. max_size (bytes) and max_files bound each disk store. learning: profiles, through the same stores.
     """
 
     def __init__(
@@ -65,8 +68,10 @@ class Cache:
         policies: Mapping[str, Policy] | None = None,
         signer: Signer | None = None,
         flights: Flights | None = None,
+        learning: Learning | None = None,
     ) -> None:
         self.mode = mode
+        self.learning = learning or Learning(())
         self._tiers: tuple[Store, ...] = (fast, *slow)
         self._strict = strict
         self._max_size = max_size
@@ -78,9 +83,17 @@ class Cache:
         self._flights = flights or Flights((), wait=0.0)
         self._spill = Spill()
         self._writer = Writer()
+        remote = frozenset(name for name, policy in self._policies.items() if policy.remote)
+        self._relating = Relating(
+            self._tiers,
+            remote=remote,
+            may_write=self._may_write,
+            may_read=lambda store: self._health.usable(store.name, "read"),
+            failed=lambda store, use, error: self._failed(store, use, error, raising=False),
+        )
         self._setting_aside = SettingAside(
             self._tiers,
-            remote=frozenset(name for name, policy in self._policies.items() if policy.remote),
+            remote=remote,
             may_write=self._may_write,
             failed=lambda store, error: self._failed(store, "write", error, raising=False),
             writer=self._writer,
@@ -108,12 +121,21 @@ class Cache:
                     packed = replace(packed, sealed=as_hearsay(key, packed.sealed))
                 for above in self._tiers[:level]:  # first, so that kernels have their files there
                     self._put(above, packed)
+                if level > 1:  # in the background: nobody waits for that
+                    self._writer.submit(partial(self._relating.note, self._tiers[1:level], packed.entry))
             hit = None if found is None else self._hit(store, found, search)
             if found is not None and hit is not None:
                 for below in self._tiers[level:]:  # or what is always hit in memory would look unused on disk
                     self._touch(below, found.packed.entry)
                 return hit
         return search.miss()
+
+    def explained(self, miss: Miss, key: str, parts: Mapping[str, str], facts: Mapping[str, Scalar]) -> Miss:
+        """`miss` with the entry that resembles the key most. facts: function, file and line, if known.
+
+        A few small files are read, or one round trip made. Raises nothing for what any store holds or is.
+        """
+        return self._relating.explained(miss, key, parts, facts)
 
     def flight(self, key: str) -> AbstractContextManager[Flight]:
         """The right to compile `key`, waited for within bounds; look up again inside. See `flight.Flights`."""
@@ -134,7 +156,8 @@ class Cache:
             return draft
         generation = (flight.token if flight is not None else 0) or time.time_ns() // 1000
         packed = pack(draft, blobs, self._signer, generation)
-        self._put(self._tiers[0], packed)
+        if self._put(self._tiers[0], packed) is None:
+            self._relating.note(self._tiers[:1], packed.entry)
         if not any(self._is_written(store) for store in self._tiers[1:]):
             return packed.entry
         if not self._hand_over(packed, flight):
@@ -260,18 +283,22 @@ class Cache:
         start = time.perf_counter()
         first: StoreUnavailable | None = None
         landed = False
+        written: list[Store] = []
         try:
             for store in filter(self._is_written, self._tiers[1:]):
                 error = self._put(store, packed, raising=False)
                 if error is not None:
                     first = first or error
-                elif flight is not None:
-                    flight.landed(store.name, ok=True)
+                else:
+                    written.append(store)
+                    if flight is not None:
+                        flight.landed(store.name, ok=True)
                 landed = error is None
         finally:
             if flight is not None:
                 # Who waits at a level looks there and farther: what lies nearer, or in the last one, decides.
                 flight.settle(ok=landed)
+        self._relating.note(written, packed.entry)
         self._report(packed.entry, time.perf_counter() - start, first)
         self._evict(packed.size)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from .codec import MAX_ENTRY_BYTES, decode_entry
 from .disk import DiskStore
 from .files import read_bounded
 from .layout import EntryFile
+from .near import addresses, relative_of
 from .seal import HEADER_BYTES, Signer, Verifier, as_hearsay, generation_of, reseal, unseal
 from .typing import BlobRef, CorruptEntry, Entry, Role, Store, StoreUnavailable, Untrusted
 
@@ -187,6 +189,14 @@ def _has(target: Store, entry: Entry, verifier: Verifier) -> bool:
     return False
 
 
+def note(target: Store, entry: Entry) -> None:
+    """Let misses be explained by it. A help for people: what becomes of it stops no transfer."""
+    where = addresses(entry.parts, entry.facts)
+    with suppress(StoreUnavailable):
+        if where:
+            target.relate(where, relative_of(entry))
+
+
 def _write(
     target: Store, entry: Entry, sealed: bytes, blobs: Sequence[tuple[BlobRef, bytes]], report: Transferred
 ) -> Transferred:
@@ -195,4 +205,5 @@ def _write(
         target.put_blob(ref, data)
         report = replace(report, blobs=report.blobs + 1, bytes=report.bytes + len(data))
     target.put_entry(entry.key, entry.variant, sealed)
+    note(target, entry)
     return replace(report, entries=report.entries + 1, bytes=report.bytes + len(sealed))

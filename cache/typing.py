@@ -75,6 +75,8 @@ class Reason(str, Enum):
     UNSUPPORTED_TORCH = "unsupported-torch"
     UNSUPPORTED_MODE = "unsupported-mode"  # a setting of torch under which results cannot be kept
     NOT_SERIALISABLE = "not-serialisable"  # compiled, and the result cannot be stored
+    DIFFERS = "differs"  # a verified hit whose results are not those of a fresh compile
+    NOT_COMPARABLE = "not-comparable"  # a hit that was to be verified and could not be
     INTERNAL = "internal"  # a bug in warmgraph; the graph was compiled normally
     UNREADABLE = "unreadable"  # the store could not be read
     UNWRITABLE = "unwritable"  # the store could not be written
@@ -99,12 +101,31 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Relative:
+    """An entry as the index of resemblances knows it (`near`).
+
+    parts: the beginnings of its parts' digests. line: of the user's code. time: unix seconds when it was made.
+    """
+
+    key: str
+    parts: Mapping[str, str]
+    line: int | None
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
 class Miss:
-    """No result, and why. seen: entries found under the key. detail: one line for humans."""
+    """No result, and why. seen: entries found under the key. detail: one line for humans.
+
+    nearest: the entry that resembles this key most, if one does; with this very key: it was there, and is gone.
+    differs: the parts in which that one is different.
+    """
 
     reason: Reason
     seen: int = 0
     detail: str | None = None
+    nearest: Relative | None = None
+    differs: tuple[str, ...] = ()
 
 
 class StoreUnavailable(Exception):
@@ -174,6 +195,18 @@ class Store(Protocol):
 
     def path_of(self, ref: BlobRef) -> Path | None:
         """A local file holding exactly the blob's bytes, for `dlopen`; None when this store has no files."""
+
+    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+        """Note an entry under each address (a digest, see `near`), so that misses can be explained. Bounded.
+
+        The index is a help for people: it may be lossy, stale or empty, and no result depends on it.
+        """
+
+    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+        """What is noted under any of the addresses, in no order; entries that are gone may be among it.
+
+        One round trip. Absent, damaged, or not kept by this store: nothing.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,37 @@
 """FX graph -> Key. Knows torch.fx; knows nothing of stores, and no private torch module."""
 
+from .ambient import ambient_state
 from .build import Surroundings, key_of
-from .encode import Cause, Uncacheable, encode, sha256_hex
-from .graph import graph_modules
+from .cache_hash import cache_hash
+from .encode import Cause, Uncacheable, encode, importable_name, sha256_hex
+from .fixed import is_fixed
+from .graph import HOOKS, graph_modules
+from .hooks import Hook
 from .inputs import lifted_tensors
 from .key import KEY_VERSION, PART_NAMES, Key, Part
-from .source import is_fixed, source_digest
+from .source import source_digest
 from .symbols import assign_slots
+from .targets import TORCH_NAMESPACES, is_higher_order
 
 __all__ = [
+    "HOOKS",
     "KEY_VERSION",
     "PART_NAMES",
     "Cause",
+    "Hook",
     "Key",
     "Part",
     "Surroundings",
+    "TORCH_NAMESPACES",
     "Uncacheable",
+    "ambient_state",
     "assign_slots",
+    "cache_hash",
     "encode",
     "graph_modules",
+    "importable_name",
     "is_fixed",
+    "is_higher_order",
     "key_of",
     "lifted_tensors",
     "sha256_hex",

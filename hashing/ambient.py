@@ -34,6 +34,12 @@ def ambient_state(uses_cpu: bool) -> dict[str, Any]:
             "conv_precision": _precision(getattr(torch.backends.cudnn, "conv", None)),
             "rnn_precision": _precision(getattr(torch.backends.cudnn, "rnn", None)),
         },
+        # The order in which an einsum of several operands is contracted.
+        "einsum": {
+            "available": torch.backends.opt_einsum.is_available(),
+            "enabled": torch.backends.opt_einsum.enabled,
+            "strategy": torch.backends.opt_einsum.strategy,
+        },
         "sdp": {
             "flash": torch.backends.cuda.flash_sdp_enabled(),
             "mem_efficient": torch.backends.cuda.mem_efficient_sdp_enabled(),

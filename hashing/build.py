@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from torch.fx import GraphModule, Node
 from .ambient import ambient_state
 from .encode import Uncacheable, encode
 from .graph import GraphText, Resolve, collect_symbols, devices_of
+from .hooks import Hook, hook_devices, hook_lines
 from .inputs import FreshFake, Overlapping, collect_input_symbols, fakes_of, input_lines, lifted_lines, lifted_tensors
 from .key import Key, Part
 from .machine import machine
@@ -20,8 +22,6 @@ from .symbols import SymbolTable
 from .toolchain import toolchain
 
 DescribeSymbol = Callable[[Any], tuple[str | None, Mapping[str, Any]]]
-
-HOOKS = ("saved_tensors_hooks_pack_0", "saved_tensors_hooks_unpack_0")
 
 
 def _no_table(node: Node) -> Mapping[str, Any] | None:
@@ -43,7 +43,8 @@ class Surroundings:
     compiler, code: name -> plain value, two parts of the key. symbol: a symbol's source name (None for
     unbacked) and facts. resolve: what a node's process-local indices stand for. fresh: an input's fake
     as it was before tracing. overlapping: which of several tensors in one storage overlap. cpu_code: that the
-    generated code runs on the CPU whatever the devices (a C++ wrapper around GPU kernels).
+    generated code runs on the CPU whatever the devices (a C++ wrapper around GPU kernels). hooks: saved-tensors
+    hooks that AOTAutograd will inline.
     """
 
     compiler: Mapping[str, Any]
@@ -53,6 +54,7 @@ class Surroundings:
     fresh: FreshFake = _no_fake
     overlapping: Overlapping = _no_overlap
     cpu_code: bool = False
+    hooks: Sequence[Hook] = ()
 
 
 def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -> Key:
@@ -66,7 +68,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -
     collect_symbols(gm, table)
     lifted = lifted_tensors(gm)
     tensors = [value for value in (*inputs, *lifted.values()) if isinstance(value, torch.Tensor)]
-    devices = devices_of(gm) | {tensor.device for tensor in tensors}
+    devices = devices_of(gm) | hook_devices(surroundings.hooks) | {tensor.device for tensor in tensors}
     if surroundings.cpu_code or not devices:
         devices.add(torch.device("cpu"))
     uses_cpu = any(device.type == "cpu" for device in devices)
@@ -79,7 +81,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -
             "inputs", lifted_lines(lifted) + input_lines(gm, inputs, fakes, lifted, table, surroundings.overlapping)
         ),
         Part.of("symbols", table.lines()),
-        Part.of("hooks", _hook_lines(gm, table, surroundings.resolve)),
+        Part.of("hooks", hook_lines(surroundings.hooks, surroundings.resolve)),
         Part.of("compiler", named_lines(surroundings.compiler)),
         Part.of("ambient", named_lines(ambient_state(uses_cpu))),
         Part.of("code", named_lines(surroundings.code)),
@@ -104,21 +106,6 @@ def named_lines(values: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+@functools.lru_cache(maxsize=4096)
 def _name(name: str) -> str:
     return name if re.fullmatch(r"[\w.]+", name, re.ASCII) else encode(name)
-
-
-def _hook_lines(gm: GraphModule, table: SymbolTable, resolve: Resolve) -> list[str]:
-    """Saved-tensors hooks that Dynamo traced: AOTAutograd inlines them, though no node refers to them."""
-    lines = []
-    for name in HOOKS:
-        hook = getattr(gm, name, None)
-        if hook is None:
-            continue
-        text = GraphText(table, resolve)
-        try:
-            text.add(hook)
-        except Uncacheable as bad:
-            raise Uncacheable(f"{name}: {bad}", bad.cause) from None
-        lines += [f"{name}:", *text.lines]
-    return lines

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from .encode import Cause, Uncacheable, encode
+from .encode import Uncacheable, encode
 from .symbols import SymbolTable
 from .targets import identify, needs_source
-from .tensors import constant, sizes_of
+from .tensors import constant, sizes_of, users_type
+from .wrapped import wrapped_call
 
 # Arguments of a node that are indices into a table of this process, and what they stand for.
 Resolve = Callable[[Node], Mapping[str, Any] | None]
@@ -40,9 +41,20 @@ def graph_modules(gm: GraphModule) -> Iterator[GraphModule]:
             yield module
 
 
+# Where Dynamo hangs the saved-tensors hooks that it found; no node calls them, and their part is `hooks.py`.
+HOOKS = ("saved_tensors_hooks_pack_0", "saved_tensors_hooks_unpack_0")
+
+
+def _called_modules(gm: GraphModule) -> Iterator[GraphModule]:
+    """`graph_modules` without the hooks, which were traced apart: on other symbols, and on some other device."""
+    for name, module in gm.named_modules():
+        if isinstance(module, GraphModule) and name.partition(".")[0] not in HOOKS:
+            yield module
+
+
 def collect_symbols(gm: GraphModule, table: SymbolTable) -> None:
     """Tell `table` of every symbol in placeholders, constants and values of `gm`, in graph order."""
-    for module in graph_modules(gm):
+    for module in _called_modules(gm):
         for node in module.graph.nodes:
             for value in _symbolic_values(node):
                 table.use(sorted(expression_of(value).free_symbols, key=str))
@@ -74,7 +86,7 @@ def _symbolic_arguments(value: Any) -> Iterator[Any]:
 def devices_of(gm: GraphModule) -> set[torch.device]:
     """Every device that a value of the graph lies on."""
     devices: set[torch.device] = set()
-    for module in graph_modules(gm):
+    for module in _called_modules(gm):
         for node in module.graph.nodes:
             value = meta_value(node)
             for item in value if isinstance(value, (tuple, list)) else (value,):
@@ -96,7 +108,7 @@ class GraphText:
 
     def add(self, gm: GraphModule, indent: str = "") -> None:
         """Append the lines of `gm`. Raises Uncacheable, naming the node."""
-        self.lines += [f"{indent}{line}" for line in _context_lines(gm)]
+        self.lines += [f"{indent}{line}" for line in _context_lines(gm, nested=bool(indent))]
         numbers: dict[Node, int] = {}
         for number, node in enumerate(gm.graph.nodes):
             try:
@@ -107,6 +119,13 @@ class GraphText:
         self.nodes += len(numbers)
 
     def _node(self, gm: GraphModule, node: Node, numbers: dict[Node, int], indent: str) -> str:
+        text = self._call(gm, node, numbers, indent)
+        # Annotations that AOTAutograd carries on to the nodes it makes of this one.
+        if custom := node.meta.get("custom"):
+            text += f" custom {encode(custom)}"
+        return text
+
+    def _call(self, gm: GraphModule, node: Node, numbers: dict[Node, int], indent: str) -> str:
         if node.op == "placeholder":
             # At the top its value is in the part `inputs`; inside, it is whatever the caller passes.
             return "placeholder" + (f" default {encode(node.args[0])}" if node.args else "")
@@ -121,21 +140,11 @@ class GraphText:
         stands_for = self.resolve(node)
         if stands_for is not None:
             kwargs.update({name: _Stands(value) for name, value in stands_for.items()})
-        text = f"{target} {self.value(args, numbers)} {self.value(kwargs, numbers)}"
-        if custom := node.meta.get("custom"):
-            text += f" custom {encode(custom)}"
-        return text
+        return f"{target} {self.value(_with_defaults(node, args), numbers)} {self.value(kwargs, numbers)}"
 
     def _target(self, node: Node) -> str:
-        if node.meta.get("is_wrapped"):
-            user_hash = node.meta.get("user_cache_hash")
-            if not user_hash:
-                raise Uncacheable(
-                    "a torch.fx.wrap call without node.meta['user_cache_hash']; set it on the node to a string "
-                    "that changes whenever the function's behaviour does",
-                    Cause.WRAPPED_CALL,
-                )
-            return f"wrapped {encode(user_hash)}"
+        if node.op == "call_function" and node.meta.get("is_wrapped"):
+            return wrapped_call(node.target, node.meta.get("user_cache_hash"))
         if node.op == "call_function" and needs_source(node.target):
             raise Uncacheable(
                 f"a call of {getattr(node.target, '__qualname__', node.target)}, a function outside torch"
@@ -152,7 +161,7 @@ class GraphText:
                 return f"<stands for {encode(item.value)}>"
             if isinstance(item, torch.Tensor):
                 return constant(item, "an argument")
-            return None
+            return users_type(item)
 
         return encode(value, leaf)
 
@@ -178,9 +187,32 @@ class GraphText:
         return f"graph {number}"
 
 
-def _context_lines(gm: GraphModule) -> list[str]:
-    """Annotations that steer the compiler and live on the module instead of its nodes."""
+def _with_defaults(node: Node, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`args`, with what torch would take from its own state while tracing instead of an argument that is None."""
+    if getattr(node.target, "__name__", "") == "_enter_autocast" and len(args) > 1 and args[1] is None:
+        return (args[0], torch.get_autocast_dtype(str(args[0])), *args[2:])
+    if node.target is torch.ops.aten._assert_scalar.default and len(args) == 2:
+        # Dynamo's own message names symbols and nodes; the condition, an argument, says the same without.
+        return (args[0], "" if str(args[1]).startswith("Runtime assertion failed for expression ") else args[1])
+    return args
+
+
+# What Dynamo notes on the top graph for others than the compiler, and what an entry is not made with.
+_NOTES = frozenset("dynamo_flat_name_to_original_fqn dynamo_compile_id backend_id specialization".split())
+
+
+def _context_lines(gm: GraphModule, *, nested: bool) -> list[str]:
+    """Annotations that steer the compiler and live on the module instead of its nodes.
+
+    Higher-order operators read what they need from the meta of the graph that they are given; what is not
+    known here may be anything, a function of the user's included.
+    """
     lines = []
+    unknown = set(gm.meta) - _NOTES - {"cudagraph_annotation", "_checkpoint_context_fn"} if nested else ()
+    if unknown:
+        raise Uncacheable(
+            f"a nested graph with annotations that are not known to be safe: {', '.join(sorted(unknown))}"
+        )
     annotation = gm.meta.get("cudagraph_annotation")
     if annotation is not None:
         lines.append(f"cudagraphs {encode([annotation.fwd, annotation.bwd])}")

@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 from .encode import Uncacheable, encode
 from .graph import expression_of, graph_modules, is_symbolic, meta_value
 from .symbols import SymbolTable
-from .tensors import describe, inner_tensors, plain_kind, shared_storages, sizes_of
+from .tensors import describe, inner_parts, plain_kind, shared_storages, sizes_of
 
 # A fake of a real input as it was before tracing: asked when tracing changed the input's own metadata.
 FreshFake = Callable[[Node, torch.Tensor], torch.Tensor]
@@ -77,7 +77,7 @@ def _symbolic_parts(value: Any) -> list[Any]:
     if not isinstance(value, torch.Tensor):
         return []
     found = [size for size in sizes_of(value) if is_symbolic(size)]
-    taken = None if plain_kind(value) else inner_tensors(value)
+    taken = None if plain_kind(value) else inner_parts(value)
     for part in taken[0].values() if taken else ():
         found += _symbolic_parts(part)
     return found
@@ -144,9 +144,12 @@ def _input(node: Node, real: Any, fake: Any, number: Callable[[Any], str], with_
 
 
 def touches_storage(gm: GraphModule) -> bool:
-    """Whether the graph resizes or replaces storages, so that a storage's size is part of its meaning."""
-    names = map(_name_of, gm.graph.nodes)
-    return any("storage" in name or name in ("set_", "resize_") for name in names)
+    """Whether the graph resizes or replaces storages, or reads past an input's own elements.
+
+    Then a storage's size is part of its meaning: code that was made for a larger one would read past the end.
+    """
+    names = (_name_of(node).split(".")[0] for module in graph_modules(gm) for node in module.graph.nodes)
+    return any("storage" in name or name.startswith(("as_strided", "set_", "resize_")) for name in names)
 
 
 def lifted_tensors(gm: GraphModule) -> dict[str, torch.Tensor]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from .encode import Uncacheable
+
 # Flags that the kernel makes up or that no compiler can use: mitigations, timers, topology, virtualisation.
 # Everything else stays in, known or not: Inductor builds with -march=native.
 _NOT_INSTRUCTIONS = frozenset(
@@ -31,10 +33,22 @@ _NOT_INSTRUCTIONS = frozenset(
 )
 
 
+# Triton's own list of what changes a kernel (its cache key has them), as far as code is concerned; and the
+# interpreter. Read anew each time: a program may set them after torch was imported. Not the paths of ptxas and
+# libdevice, which torch itself sets, on its first compile, to files of its own.
+_TRITON_ENVIRONMENT = """
+    AMDGCN_USE_BUFFER_OPS DISABLE_FAST_REDUCTION DISABLE_LLVM_OPT DISABLE_MMA_V3 DISABLE_MMA_V5 DISABLE_PTXAS_OPT
+    LLVM_PASS_PLUGIN_PATH TRITON_DEFAULT_FP_FUSION TRITON_ENABLE_ASAN TRITON_F32_DEFAULT TRITON_INTERPRET
+    TRITON_OVERRIDE_ARCH TRITON_USE_META_WS
+""".split()
+
+
 def machine(devices: Iterable[torch.device]) -> dict[str, Any]:
-    """Name -> plain value for the devices that a graph uses."""
+    """Name -> plain value for the devices that a graph uses. Raises Uncacheable for hardware it cannot describe."""
     devices = set(devices)
     types = {device.type for device in devices}
+    if unknown := types - {"cpu", "cuda", "meta"}:
+        raise Uncacheable(f"code for {', '.join(sorted(unknown))}: nothing in the key would say which hardware it fits")
     # Generated code names device indices; a factory without one means the current device.
     facts: dict[str, Any] = {"devices": sorted(map(str, devices))}
     if types - {"cpu"} and torch.accelerator.is_available():
@@ -45,6 +59,7 @@ def machine(devices: Iterable[torch.device]) -> dict[str, Any]:
         indices = {torch.cuda.current_device() if d.index is None else d.index for d in devices if d.type == "cuda"}
         facts["gpus"] = [gpu(index) for index in sorted(indices)]
         facts["driver"] = driver()
+        facts["triton"] = {name: os.environ[name] for name in _TRITON_ENVIRONMENT if name in os.environ}
     return facts
 
 
@@ -77,6 +92,7 @@ def gpu(index: int) -> dict[str, Any]:
     properties = torch.cuda.get_device_properties(index)
     return {
         "name": properties.name,
+        "architecture": getattr(properties, "gcnArchName", None),  # AMD's features, as they are switched on
         "capability": [properties.major, properties.minor],
         "multiprocessors": properties.multi_processor_count,
     }

@@ -12,6 +12,15 @@ from .encode import Uncacheable, importable_name
 _OVERLOAD = type(torch.ops.aten.add.Tensor)
 _PACKET = type(torch.ops.aten.add)
 
+# Namespaces of operators that come with torch: the toolchain part fixes what they do.
+TORCH_NAMESPACES = frozenset(
+    """
+    aten prim prims prims_custom inductor higher_order _c10d_functional _c10d_functional_autograd c10d
+    _dtensor quantized quantized_decomposed _quantized mkldnn onednn mkl mkldnn_prepacked profiler rngprims
+    fsdp bucketing streams symm_mem debugprims export inductor_prims device_mesh
+    """.split()
+)
+
 
 def is_operator(target: Any) -> bool:
     """Whether `target` is a dispatcher operator (`torch.ops.namespace.name[.overload]`)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import torch
 
 from .encode import Cause, Uncacheable, encode, importable_name
-from .source import is_fixed, source_digest
+from .fixed import is_fixed
+from .source import source_digest
 
 MAX_CONSTANT_BYTES = 64 << 20
 
@@ -25,8 +27,11 @@ def sizes_of(tensor: torch.Tensor) -> list[Any]:
     return values
 
 
-def inner_tensors(tensor: torch.Tensor) -> tuple[dict[str, torch.Tensor], Any] | None:
-    """A traceable wrapper subclass taken apart (its own `__tensor_flatten__`), or None for a plain one."""
+def inner_parts(tensor: torch.Tensor) -> tuple[dict[str, Any], Any] | None:
+    """A traceable wrapper subclass taken apart (its own `__tensor_flatten__`), or None for a plain one.
+
+    The parts are tensors, and objects that torch calls opaque: a DTensor's mesh.
+    """
     flatten = getattr(tensor, "__tensor_flatten__", None)
     if flatten is None:
         return None
@@ -54,26 +59,26 @@ def describe(tensor: torch.Tensor, real: torch.Tensor, number: SymText) -> str:
 
 
 def _metadata(tensor: torch.Tensor, real: torch.Tensor, number: SymText) -> str:
-    if real.layout is not torch.strided:
-        raise Uncacheable(f"an input of layout {real.layout}; only strided tensors are cached")
-    flags = [
-        name
-        for name, on in (
-            ("requires_grad", real.requires_grad),
-            ("leaf", real.is_leaf),
-            ("inference", real.is_inference()),
-            ("conj", real.is_conj()),
-            ("neg", real.is_neg()),
-            ("quantized", real.is_quantized),
-            ("pinned", real.device.type == "cpu" and torch.cuda.is_available() and real.is_pinned()),
-        )
-        if on
-    ]
+    if real.layout is not torch.strided or real.is_quantized:
+        kind = "a quantized input" if real.is_quantized else f"an input of layout {real.layout}"
+        raise Uncacheable(f"{kind}; only plain strided tensors are cached")
     return (
         f"{real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
         f"stride {_numbers(tensor.stride(), number)} offset {number(tensor.storage_offset())} "
-        f"{' '.join(flags)}"
+        f"{_flags(real)}"
     ).rstrip()
+
+
+def _flags(real: torch.Tensor) -> str:
+    flags = (
+        ("requires_grad", real.requires_grad),
+        ("leaf", real.is_leaf),
+        ("inference", real.is_inference()),
+        ("conj", real.is_conj()),
+        ("neg", real.is_neg()),
+        ("pinned", real.device.type == "cpu" and torch.cuda.is_available() and real.is_pinned()),
+    )
+    return " ".join(name for name, on in flags if on)
 
 
 def _numbers(values: Iterable[Any], number: SymText) -> str:
@@ -81,31 +86,50 @@ def _numbers(values: Iterable[Any], number: SymText) -> str:
 
 
 def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText) -> str:
-    taken = inner_tensors(real)
+    taken = inner_parts(real)
     if taken is None:
         raise Uncacheable(
             f"an input of tensor subclass {type(real).__module__}.{type(real).__qualname__}, which has no "
             "__tensor_flatten__ to see what it holds"
         )
     parts, context = taken
-    symbolic = inner_tensors(tensor)
+    symbolic = inner_parts(tensor)
     if symbolic is None or symbolic[0].keys() != parts.keys():
         raise Uncacheable(f"tensor subclass {type(real).__qualname__} flattens differently when traced")
-    inner = ", ".join(f"{name}: {describe(symbolic[0][name], part, number)}" for name, part in parts.items())
+    inner = ", ".join(f"{name}: {_describe_part(symbolic[0][name], part, number)}" for name, part in parts.items())
+    kind = "Parameter" if isinstance(real, torch.nn.Parameter) else "Tensor"
     outer = (
-        f"size {_numbers(tensor.size(), number)} stride {_numbers(tensor.stride(), number)} "
-        f"requires_grad {real.requires_grad} {real.dtype}"
+        f"{kind} {real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
+        f"stride {_numbers(tensor.stride(), number)} [{_flags(real)}]"
     )
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
     code = "" if is_fixed(type(real).__module__) else f" code {source_digest(type(real), name)}"
-    return f"<subclass {name}{code} {outer} context {encode(context)} {{{inner}}}>"
+    return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}}}>"
+
+
+def _describe_part(symbolic: Any, real: Any, number: SymText) -> str:
+    return describe(symbolic, real, number) if isinstance(real, torch.Tensor) else encode(real)
+
+
+def users_type(value: Any) -> str | None:
+    """A class from outside torch by its code, a member of a user's enumeration by its value as well."""
+    if isinstance(value, type) and not is_fixed(value.__module__):
+        name = importable_name(value)
+        return f"<type {name} code {source_digest(value, name)}>"
+    if isinstance(value, enum.Enum) and not is_fixed(type(value).__module__):
+        return f"<enum {importable_name(type(value))}.{value.name} {encode(value.value)}>"
+    return None
 
 
 def constant(tensor: torch.Tensor, where: str) -> str:
     """A tensor that is baked into the code, by content. Raises Uncacheable when it is too large or opaque."""
-    if plain_kind(tensor) is None or tensor.layout is not torch.strided or tensor.is_quantized:
-        raise Uncacheable(f"{where}: a constant of type {type(tensor).__qualname__} and layout {tensor.layout}")
+    opaque = tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta
+    if opaque or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        raise Uncacheable(
+            f"{where}: a constant of type {type(tensor).__qualname__}, layout {tensor.layout} and device "
+            f"{tensor.device} has no content that could be hashed"
+        )
     size = tensor.numel() * tensor.element_size()
     if size > MAX_CONSTANT_BYTES:
         raise Uncacheable(
@@ -135,7 +159,8 @@ def shared_storages(inputs: Sequence[Any]) -> list[list[int]]:
 
 
 def _plain_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
-    taken = None if plain_kind(tensor) else inner_tensors(tensor)
+    taken = None if plain_kind(tensor) else inner_parts(tensor)
     if taken is None:
         return [tensor] if tensor.layout is torch.strided else []
-    return [part for inner in taken[0].values() for part in _plain_parts(inner)]
+    tensors = [inner for inner in taken[0].values() if isinstance(inner, torch.Tensor)]
+    return [part for inner in tensors for part in _plain_parts(inner)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import platform
 import sys
 import sysconfig
@@ -23,14 +24,15 @@ def toolchain() -> dict[str, Any]:
     return {
         "torch": str(torch.__version__),
         "torch_git": torch.version.git_version,
-        "torch_files": _torch_files(),
+        "torch_files": _files("torch", Path(torch.__file__).parent),
         "cuda": torch.version.cuda,
         "hip": torch.version.hip,
         "cxx11_abi": torch.compiled_with_cxx11_abi(),
-        "triton": _version("triton") or _version("pytorch-triton"),
+        **_triton(),
         "python": f"{platform.python_implementation()} {sys.version_info.major}.{sys.version_info.minor}",
         "python_abi": sysconfig.get_config_var("SOABI") or "",
         "libc": " ".join(platform.libc_ver()),
+        "libstdcxx": _libstdcxx(),
         "os": sys.platform,
     }
 
@@ -42,24 +44,46 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def _torch_files() -> str:
-    """Digest of torch's files as installed, from the wheel's own list of sha256s (RECORD).
+def _triton() -> dict[str, Any]:
+    """Triton by its version and files, without importing it."""
+    spec = importlib.util.find_spec("triton")
+    if spec is None or spec.origin is None:
+        return {"triton": None, "triton_files": None}
+    for name in ("triton", "pytorch-triton", "pytorch-triton-rocm"):
+        if (version := _version(name)) is not None:
+            return {"triton": version, "triton_files": _files(name, Path(spec.origin).parent)}
+    return {"triton": "unknown", "triton_files": "tree " + _hash_tree(Path(spec.origin).parent)}
+
+
+def _libstdcxx(maps: Path = Path("/proc/self/maps")) -> str | None:
+    """The C++ runtime that this process has loaded, by its versioned file name; kernels are linked to it."""
+    try:
+        lines = maps.read_text().splitlines()
+    except OSError:
+        return None
+    loaded = {
+        Path("/" + line.partition("/")[2].removesuffix(" (deleted)")) for line in lines if "/libstdc++.so" in line
+    }
+    return " ".join(sorted({path.resolve().name for path in loaded})) or None
+
+
+def _files(name: str, root: Path) -> str:
+    """Digest of a package's files as installed, from its wheel's own list of sha256s (RECORD).
 
     torch's own `torch_key` reads and hashes its sources anew in every process (0.11 s); here a file is
     read only if its size or time says that it was changed after the installation.
     """
-    root = Path(torch.__file__).parent
     try:
-        distribution = metadata.distribution("torch")
-        record = distribution.read_text("RECORD")
+        record = metadata.distribution(name).read_text("RECORD")
     except metadata.PackageNotFoundError:
         record = None
-    if not record:
+    prefix = f"{root.name}/"
+    lines = sorted(line for line in (record or "").splitlines() if line.startswith(prefix) and ",sha256=" in line)
+    if not lines:  # built from source, or installed as a link to one
         return "tree " + _hash_tree(root)
-    lines = sorted(line for line in record.splitlines() if line.startswith("torch/") and ",sha256=" in line)
     digest = hashlib.sha256("\n".join(lines).encode())
-    for name, content in _edited(root, lines):
-        digest.update(f"{name} {content}".encode())
+    for inner, content in _edited(root, lines):
+        digest.update(f"{inner} {content}".encode())
     return "record " + digest.hexdigest()
 
 
@@ -69,7 +93,7 @@ def _edited(root: Path, lines: list[str]) -> list[tuple[str, str]]:
     changed = []
     for line in lines:
         path, _, rest = line.partition(",")
-        inner = path[len("torch/") :]
+        inner = path.partition("/")[2]
         if not inner.endswith(".py"):
             continue
         try:
@@ -96,12 +120,12 @@ def _stat_time(path: Path) -> float:
 
 
 def _hash_tree(root: Path) -> str:
-    """A torch built from source: hash its Python as it is; of its libraries, size and time."""
+    """A package built from source: hash its Python as it is; of its libraries, size and time."""
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()
         digest.update(f"{name} ".encode() + hashlib.sha256(path.read_bytes()).digest())
-    for path in sorted((root / "lib").glob("*.so*")):
+    for path in sorted(root.rglob("*.so*")):
         stat = path.stat()
         digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns}".encode())
     return digest.hexdigest()

@@ -13,7 +13,9 @@ from warmgraph.cache import ConfigError, StoreUnavailable
 
 from .demo import demo
 from .entries import ls, show
+from .explain import diff, explain
 from .journal import journal
+from .lint import lint
 from .output import talk
 from .remote import keygen, ping
 from .store import config, prune, stats, verify
@@ -22,6 +24,7 @@ from .transfer import export_command, import_command, pull, push
 COMMANDS = (
     *(demo, stats, ls, show, verify, prune, export_command, import_command),
     *(push, pull, ping, keygen, config, journal),
+    *(explain, diff, lint),
 )
 
 

@@ -13,6 +13,7 @@ from warmgraph.cache import (
     EntryFile,
     Role,
     Scalar,
+    Store,
     StoreUnavailable,
     Untrusted,
     decode_blob,
@@ -69,7 +70,7 @@ def show(key: str, texts: bool, graph: bool, as_json: bool) -> int:
         details = _details(file, entry)
         for name, role in wanted:
             try:
-                details[name] = _texts(store, entry, role)
+                details[name] = texts_of(store, entry, role)
             except UnreadableText as error:
                 details[name], unread = None, unread + 1
                 talk(f"the {name} of {entry.key[:14]} cannot be shown: {error}. TIP: warmgraph verify")
@@ -146,7 +147,7 @@ def _number(fact: Scalar) -> int | float | None:
     return fact if isinstance(fact, (int, float)) and not isinstance(fact, bool) else None
 
 
-def _texts(store: DiskStore, entry: Entry, role: Role) -> dict[str, str]:
+def texts_of(store: Store, entry: Entry, role: Role) -> dict[str, str]:
     """The texts of a role by name; none when the entry has no such blob. Raises UnreadableText."""
     import msgpack  # type: ignore[import-untyped]  # imported late: 5 ms
 

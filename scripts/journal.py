@@ -16,10 +16,11 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 FIELDS = (
     *("time", "host", "pid", "rank", "outcome", "reason", "tier", "key", "parts"),
     *("function", "file", "line", "nodes", "bytes", "seconds_saved", "seconds", "detail"),
+    *("nearest", "differs"),
 )
 
 
-def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """A length of time, such as 6h, to the Unix time that long ago. Raises BadParameter."""
     if value is None:
         return None
@@ -30,7 +31,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
 
 
 @click.command(epilog=epilog("warmgraph journal --since 1h --json", "the journal cannot be read"))
-@click.option("--since", metavar="AGE", callback=_moment, help="Only events younger than this: 90s, 15m, 6h, 2d.")
+@click.option("--since", metavar="AGE", callback=moment, help="Only events younger than this: 90s, 15m, 6h, 2d.")
 @click.option("--dir", "folder", type=click.Path(path_type=Path), help="Read this folder of journal files instead.")
 @json_option
 def journal(since: float | None, folder: Path | None, as_json: bool) -> int:

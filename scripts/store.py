@@ -25,7 +25,7 @@ from warmgraph.cache import (
 
 from .output import epilog, json_option, plain, print_json, seconds, size, table, talk
 
-COUNTED = ("hits", "misses", "bypasses", "failures", "seconds_saved")
+COUNTED = ("hits", "misses", "bypasses", "failures", "verified", "seconds_saved")
 TIP = 'TIP: run a model with torch.compile(model, backend="warmgraph"), or set WARMGRAPH_DIR to where a store is'
 
 
@@ -65,6 +65,7 @@ def stats(as_json: bool) -> int:
         ("misses", found["misses"]),
         ("bypasses", found["bypasses"]),
         ("failures", found["failures"]),
+        ("hits verified", found["verified"]),
         ("compile time saved", seconds(found["seconds_saved"])),
     ]
     if counts.reasons:

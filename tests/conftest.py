@@ -99,3 +99,16 @@ def run_worker(environment, tmp_path):
         return json.loads(process.stdout.strip().splitlines()[-1])
 
     return run
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The list of every input of a key that was changed alone, one line per part (`tests/keys/`)."""
+    fields = {}
+    for report in terminalreporter.getreports("passed"):  # under xdist, from the workers' reports
+        for name, value in report.user_properties:
+            if name == "key_field":
+                fields.setdefault(value[0], []).append(value[1])
+    if fields:
+        terminalreporter.section("inputs of a key, each changed alone")
+    for part in sorted(fields):
+        terminalreporter.write_line(f"{part} ({len(fields[part])}): {', '.join(sorted(fields[part]))}")

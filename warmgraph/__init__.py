@@ -6,6 +6,7 @@ model = torch.compile(model, backend="warmgraph")
 from __future__ import annotations
 
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING, Any
 
 # In a source checkout the rooms are siblings of this folder, not children; let them be found there too.
 _root = _Path(__file__).resolve().parent.parent
@@ -14,8 +15,15 @@ if (_root / "pyproject.toml").is_file() and (_root / "hashing" / "key.py").is_fi
 
 from warmgraph.cache import ConfigError, configure, flush, stats  # noqa: E402
 
+if TYPE_CHECKING:
+    from warmgraph.hashing import Uncacheable, cache_hash
 
-def __getattr__(name: str) -> str:
+
+def __getattr__(name: str) -> Any:
+    if name in ("Uncacheable", "cache_hash"):  # they need torch, which `import warmgraph` must not
+        from warmgraph import hashing
+
+        return getattr(hashing, name)
     if name == "__version__":  # read on demand: importlib.metadata takes 20 ms to import
         from importlib import metadata
 
@@ -23,4 +31,4 @@ def __getattr__(name: str) -> str:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["ConfigError", "__version__", "configure", "flush", "stats"]
+__all__ = ["ConfigError", "Uncacheable", "__version__", "cache_hash", "configure", "flush", "stats"]

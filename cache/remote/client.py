@@ -113,6 +113,11 @@ class Client:
             if not self._connected:
                 self._start_connector()
 
+    def connecting(self) -> bool:
+        """Whether it is not connected, and may soon be."""
+        connector = self._connector
+        return not self._connected and connector is not None and not connector.done.is_set()
+
     def _doubt(self) -> None:
         """A deadline passed, perhaps while connecting anew: let the connector do that, which has more time."""
         with self._lock:

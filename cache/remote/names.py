@@ -4,6 +4,7 @@
     wg:<ns>:{<key>}:lease    who compiles this key
     wg:<ns>:{<key>}:fence    the token of its last lease; `<token> done` once that was given back
     wg:<ns>:b:<digest>:<i>   piece i of a blob
+    wg:<ns>:near:<address>   hash: <key> -> what the index of resemblances knows of it
     wg:<ns>:probe            written to see whether writing works
 
 What stands in braces decides on a cluster's slot, so that what one script touches is on one node.
@@ -43,14 +44,17 @@ class Names:
         check_name(DIGEST, digest, "digest")
         return [f"wg:{self.namespace}:b:{digest}:{number}" for number in range(count)]
 
+    def near(self, address: str) -> str:
+        check_name(DIGEST, address, "address")
+        return f"wg:{self.namespace}:near:{address}"
+
     @property
     def probe(self) -> str:
         return f"wg:{self.namespace}:probe"
 
-    @property
-    def all_entries(self) -> str:
-        """A pattern for SCAN; what it finds is to be matched by `key_of`."""
-        return self._pattern("{wg1*}:e")
+    def entries_from(self, prefix: str = "") -> str:
+        """A pattern for SCAN: entries whose key begins with `prefix`. What it finds is to be matched by `key_of`."""
+        return self._pattern(f"{{{_glob(prefix or 'wg1')}*}}:e")
 
     @property
     def all_pieces(self) -> str:
@@ -74,7 +78,11 @@ class Names:
         return f"wg:{self.namespace}:{{{key}}}:{what}"
 
     def _pattern(self, rest: str) -> str:
-        return f"wg:{_GLOB.sub(lambda match: chr(92) + match[1], self.namespace)}:{rest}"
+        return f"wg:{_glob(self.namespace)}:{rest}"
+
+
+def _glob(text: str) -> str:
+    return _GLOB.sub(lambda match: chr(92) + match[1], text)
 
 
 def field_of(variant: str) -> tuple[str, str]:

@@ -37,6 +37,11 @@ def hash_at(redis: Any, name: str) -> dict[bytes, bytes]:
     return checked_hash(redis.hgetall(name))
 
 
+def hashes_at(redis: Any, names: Sequence[str | bytes]) -> list[dict[bytes, bytes]]:
+    """All fields of each hash, in one round trip."""
+    return [checked_hash(answer) for answer in pipelined(redis, (("HGETALL", name) for name in names))]
+
+
 def checked_hash(answer: Any) -> dict[bytes, bytes]:
     """`answer`, if it is one to HGETALL."""
     if isinstance(answer, dict) and all(isinstance(part, bytes) for pair in answer.items() for part in pair):

@@ -81,6 +81,25 @@ return redis.call('HDEL', KEYS[1], ARGV[1], ARGV[2]) > 0 and 1 or 0
 """
 )
 
+# KEYS: an address of the index of resemblances. ARGV: key, record, seconds to live, how many may lie there.
+# A record begins with its time; of too many the oldest go.
+RELATE = Script(
+    """
+if type(redis.pcall('HSET', KEYS[1], ARGV[1], ARGV[2])) == 'table' then  -- something else lies there
+  redis.call('DEL', KEYS[1])
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+end
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+local all, rows = redis.call('HGETALL', KEYS[1]), {}
+for i = 1, #all, 2 do
+  rows[#rows + 1] = {tonumber(string.match(all[i + 1], '^%d+')) or 0, all[i]}
+end
+table.sort(rows, function(a, b) return a[1] < b[1] end)
+for i = 1, #rows - tonumber(ARGV[4]) do redis.call('HDEL', KEYS[1], rows[i][2]) end
+return 1
+"""
+)
+
 # KEYS: lease, fence. ARGV: owner, milliseconds; of the last one seen with it: its token ('' for none), and 'early'
 # if its lease cannot have expired yet; for how many seconds we know this server ('' for not at all).
 # {1, token}; {0, what the lease says, milliseconds it lasts}; {2, ''}: forgotten, and nothing is given out.

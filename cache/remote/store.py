@@ -20,14 +20,15 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ..codec import MAX_ENTRY_BYTES, VARIANT
+from ..near import MAX_RECORDS, decode_relative, encode_relative
 from ..seal import HEADER_BYTES, Signer, Verifier, generation_of, with_generation
-from ..typing import BlobRef, StoreUnavailable
+from ..typing import BlobRef, Relative, StoreUnavailable
 from . import chunks, survey
 from .calls import seconds_for
 from .client import WRITE_SECONDS, Clients
 from .names import GENERATION, Names, field_of
-from .requests import hash_at, pipelined, stored, values_at
-from .scripts import PUT_ENTRY, REMOVE_ENTRY, Argument
+from .requests import hash_at, hashes_at, pipelined, stored, values_at
+from .scripts import PUT_ENTRY, RELATE, REMOVE_ENTRY, Argument
 from .touches import Touches
 from .urls import RemoteUrl
 
@@ -72,6 +73,10 @@ class RedisStore:
     def warm_up(self) -> None:
         """Start connecting in the background, so that the first lookup finds connections."""
         self.clients.warm_up()
+
+    def connecting(self) -> bool:
+        """Whether a connection is still being made, so that asking now would mean waiting for that."""
+        return self.clients.small.connecting()
 
     # -- the Store protocol
 
@@ -151,6 +156,20 @@ class RedisStore:
     def path_of(self, ref: BlobRef) -> Path | None:
         return None
 
+    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+        record = encode_relative(relative)
+        places = [self.names.near(address) for address in addresses]
+        self._check_writable()
+        arguments: list[Argument] = [relative.key, record, self._ttl, MAX_RECORDS]
+        for name in places:  # on a cluster each lies elsewhere
+            self._write("note an entry", partial(RELATE.run, keys=[name], arguments=arguments), len(record))
+
+    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+        names = [self.names.near(address) for address in addresses]
+        found = self._read("look for what resembles an entry", partial(hashes_at, names=names))
+        records = (decode_relative(record) for fields in found for record in fields.values())
+        return [relative for relative in records if relative is not None]
+
     # -- for tools and for whoever decides whether to use this store
 
     def probe(self, use: Literal["read", "write"]) -> None:
@@ -166,9 +185,12 @@ class RedisStore:
         """Wait until what `touch` noted is sent; False when `timeout` seconds were too few."""
         return self._touches.flush(timeout)
 
-    def scan(self) -> Iterator[tuple[str, str, bytes]]:
-        """(key, variant, sealed) of every entry, in no order; some twice or not at all while others write."""
-        for key, found in survey.scan(self.clients, self.names):
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, str, bytes]]:
+        """(key, variant, sealed) of every entry, in no order; some twice or not at all while others write.
+
+        prefix: only those whose key begins so.
+        """
+        for key, found in survey.scan(self.clients, self.names, prefix):
             yield from ((key, variant, sealed) for variant, sealed in _newest_first(found))
 
     def usage(self, *, count_bytes: bool = False) -> survey.RemoteUsage:

@@ -18,7 +18,7 @@ from .calls import seconds_for
 from .chunks import PIECE_BYTES
 from .client import Clients
 from .names import Names
-from .requests import checked_hash, hash_at, nodes_of, pipelined, values_at
+from .requests import hash_at, hashes_at, nodes_of, pipelined, values_at
 
 _STEP_SECONDS = 5.0
 _PER_PAGE = 500
@@ -35,11 +35,11 @@ class RemoteUsage:
     bytes: int | None
 
 
-def scan(clients: Clients, names: Names) -> Iterator[tuple[str, dict[bytes, bytes]]]:
-    """(key, its hash) for each key; those that go meanwhile are left out."""
-    for node, page in _pages(clients, names.all_entries):
+def scan(clients: Clients, names: Names, prefix: str = "") -> Iterator[tuple[str, dict[bytes, bytes]]]:
+    """(key, its hash) for each key that begins with `prefix`; those that go meanwhile are left out."""
+    for node, page in _pages(clients, names.entries_from(prefix)):
         keys = {name: key for name in page if (key := names.key_of(name)) is not None}
-        found = _on_node(clients, node, "read entries", _hashes, list(keys))
+        found = _on_node(clients, node, "read entries", hashes_at, list(keys))
         yield from ((key, fields) for key, fields in zip(keys.values(), found, strict=True) if fields)
 
 
@@ -139,10 +139,6 @@ def _pages(clients: Clients, pattern: str) -> Iterator[tuple[int, list[bytes]]]:
             cursor, page = _on_node(clients, node, "list entries", _page, cursor, pattern)
             done = cursor == 0
             yield node, [name for name in page if isinstance(name, bytes)]
-
-
-def _hashes(redis: Any, names: Iterable[bytes]) -> list[dict[bytes, bytes]]:
-    return [checked_hash(answer) for answer in pipelined(redis, (("HGETALL", name) for name in names))]
 
 
 def _works(clients: Clients, doing: str, work: Callable[[Any], Any]) -> bool:

@@ -4,11 +4,18 @@ import inspect
 
 import pytest
 import torch
-from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, schemas
+import torch.distributed.device_mesh
+import torch.distributed.tensor.placement_types
+from torch._dynamo import output_graph, pgo, symbolic_convert
+from torch._dynamo.variables import builder
+from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, graph_compile, schemas
 from torch._inductor import async_compile, codecache, output_code
+from torch.fx.experimental.proxy_tensor import make_fx
 from warmgraph.backend import torch_compat as compat
-from warmgraph.backend.compiler_settings import _IGNORED_SETTINGS, inductor_options
+from warmgraph.backend.compiler_settings import inductor_options
 from warmgraph.backend.extern import PLAIN, REPLACED_IMPORTS
+from warmgraph.backend.sizes import innermost_backend
+from warmgraph.hashing import HOOKS
 
 
 def parameters(function):
@@ -100,12 +107,6 @@ def test_the_imports_that_are_replaced_are_in_generated_code():
         assert line.strip() in header
 
 
-@pytest.mark.parametrize("name", sorted(_IGNORED_SETTINGS))
-def test_a_setting_that_is_left_out_of_keys_exists(name):
-    """A renamed setting would move from "left out" to "in the key", or the other way, unseen."""
-    assert any(name in module.get_config_copy() for module in compat.config_modules.values())
-
-
 def test_modes_and_options_are_checked_by_torch():
     """Unknown ones raise torch's own errors, before anything is compiled."""
     assert inductor_options("max-autotune", None)["max_autotune"] is True
@@ -114,6 +115,64 @@ def test_modes_and_options_are_checked_by_torch():
         inductor_options(None, {"no_such_option": 1})
     with pytest.raises(RuntimeError, match="Unrecognized mode"):
         inductor_options("fastest", None)
+
+
+def test_the_settings_that_keys_read_one_by_one_exist():
+    """A number of multiprocessors or None; a profile or None; every module with settings is one that can be copied."""
+    assert compat.sm_carveout() is None
+    assert compat.custom_ops_profile() is None
+    assert all(module.get_config_copy() for module in compat.config_modules.values())
+
+
+def test_a_device_mesh_tells_what_keys_ask_of_it():
+    """Its groups, its coordinate, its root and what was flattened of it."""
+    mesh = torch.distributed.device_mesh.DeviceMesh
+    for name in ("_get_root_mesh", "get_all_groups", "get_coordinate", "get_rank", "mesh_dim_names", "device_type"):
+        assert hasattr(mesh, name)
+    for name in ("_flatten_mapping", "_thread_id"):
+        assert f"self.{name} = " in inspect.getsource(mesh.__init__)
+    placements = torch.distributed.tensor.placement_types
+    assert placements.Shard(1).dim == 1
+    assert placements.Partial("max").reduce_op == "max"
+    assert placements._StridedShard(0, split_factor=2).split_factor == 2
+
+
+def test_dynamo_asks_about_sizes_where_profiles_listen():
+    """`update_automatic_dynamic` is looked up in pgo.py at each call, with the frame, the input and its entry."""
+    assert "return update_automatic_dynamic(" in inspect.getsource(pgo.process_automatic_dynamic)
+    expected = ["tx", "name", "entry", "is_unspecialized_nn_module"]
+    assert parameters(pgo.update_automatic_dynamic) == expected  # of the original, through functools.wraps
+    assert hasattr(pgo.update_automatic_dynamic, "_warmgraph"), "nobody listens"
+    assert "update_automatic_dynamic" not in vars(builder), "it is called by a name that is not replaced"
+
+
+def test_what_dynamo_knows_of_sizes_has_the_parts_that_profiles_read():
+    """A lattice element has scalar, size and stride; code is told apart by its closure; a frame knows its root."""
+    fields = set(pgo.FrameStateSizeEntry.__dataclass_fields__)
+    assert fields - {"excluded_sizes", "excluded_scalar"} == {"scalar", "size", "stride"}
+    assert parameters(pgo.CodeId.make)[0] == "code"
+    assert isinstance(pgo.get_code_state()["never compiled"].automatic_dynamic, dict)
+    del pgo.get_code_state()["never compiled"]
+    assert {"f_code", "f_locals", "f_globals", "closure", "distributed_state"} <= set(
+        parameters(symbolic_convert.InstructionTranslatorBase.__init__)
+    )
+    assert {"root_tx", "compiler_fn"} <= set(parameters(output_graph.OutputGraph.__init__))
+    for name in ("automatic_dynamic_shapes", "automatic_dynamic_local_pgo", "automatic_dynamic_remote_pgo"):
+        assert hasattr(torch._dynamo.config, name)
+
+
+def test_the_users_backend_is_found_in_its_wrappers():
+    """As `torch.compile` and Dynamo wrap it: the frame's compiler is ours, or nobody's business."""
+    from warmgraph.backend import warmgraph
+
+    def other(gm, inputs):
+        return gm.forward
+
+    for backend, named in (("warmgraph", warmgraph), (other, other)):
+        wrapped = torch._TorchCompileWrapper(backend, None, {"cpp.threads": 2}, None)
+        debugged = torch._dynamo.repro.after_dynamo.wrap_backend_debug(wrapped, "name")
+        assert innermost_backend(debugged) is named
+    assert hasattr(warmgraph, "frame_profiles")
 
 
 def test_torch_is_asked_what_is_unsafe():
@@ -127,3 +186,68 @@ def test_torch_is_asked_what_is_unsafe():
     graph.output((graph.call_function(outside, (x,)),))
     gm = torch.fx.GraphModule(torch.nn.Module(), graph)
     assert "outside" in compat.unsafe_reason(gm, [torch.ones(1)])
+
+
+def test_hooks_are_asked_for_as_aotautograd_asks():
+    """The innermost pair, if both are GraphModules; nothing inside compiled autograd. Dynamo names the copies."""
+    inlining = inspect.getsource(graph_compile.maybe_inline_graph_saved_tensors_hooks)
+    for used in ("top_saved_tensors_hooks", "saved_tensors_hooks_are_inlineable", "in_compiled_autograd_region"):
+        assert used in inlining
+    # AOTAutograd calls the modules; backend/hooks.py sees to it that their graphs are what they do.
+    assert "pack_hook_gm(val)" in inlining
+    dynamo = inspect.getsource(output_graph.OutputGraph.maybe_install_saved_tensors_hooks_subgraphs)
+    assert "pack_gm.graph" in dynamo  # the very graph, by which a copy is known
+    for name in HOOKS:
+        assert f'"{name}"' in dynamo
+
+
+def test_the_code_of_a_hook_can_be_compared_with_its_graph():
+    """What a GraphModule keeps of its graph's code, and how a traced container is taken apart."""
+    gm = make_fx(lambda packed: packed["a"] + packed["b"][0])({"a": torch.ones(1), "b": [torch.ones(1)]})
+    assert gm.graph.python_code("self").src == gm.code
+    assert gm.graph._codegen._body_transformer is None
+    info = gm.graph._codegen.pytree_info
+    assert info._fields == ("orig_args", "in_spec", "out_spec")
+    (packed,) = info.in_spec.children()
+    assert (info.in_spec.type, packed.type, packed.context) == (tuple, dict, ["a", "b"])
+    assert [child.type for child in packed.children()] == [None, list]
+
+
+def test_rules_that_users_add_to_inductor_are_found_where_inductor_keeps_them():
+    """All of torch's own are torch's, so that whatever is not is a user's; nothing is imported to look."""
+    from torch._inductor import decomposition, lowering
+    from warmgraph.hashing import is_fixed
+
+    assert isinstance(lowering.user_lowerings, dict)
+    assert compat.autotuned_operators() == []
+    rules = list(compat.compile_rules())
+    assert len(rules) >= len(lowering.lowerings) + len(decomposition.decompositions)
+    assert {"lowerings", "decompositions", "_maybe_layout_constraints"} == {table for table, _, _ in rules}
+    assert all(is_fixed(getattr(function, "__module__", None)) for _, _, function in rules)
+
+
+def test_torch_itself_replaces_no_kernel_of_its_own_but_on_devices():
+    """So that a Python kernel for an aten operator, traced through, is a user's."""
+    import torch._functorch.vmap
+
+    torch._functorch.vmap.lazy_load_decompositions()
+    assert {key for _, key in compat.replaced_kernels()} <= {"CUDA", "MPS", "XPU"}
+    assert any(name.startswith("aten/") for name in torch.library._impls)
+
+
+def test_what_torch_keeps_of_a_custom_operator_is_where_it_is_read():
+    """Its functions, its casts under autocast, its effect, its rules by class."""
+
+    @torch.library.custom_op("wgcompat::op", mutates_args=())
+    def op(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    kept = vars(compat.OPDEFS["wgcompat::op"])
+    functions = {"_abstract_fn", "_backward_fn", "_setup_context_fn", "_vmap_fn", "_torch_dispatch_fns"}
+    assert functions <= set(kept)
+    assert any(name.startswith("_autocast") for name in kept)
+    registered = compat.simple_registry.singleton.find("wgcompat::op")
+    assert registered.effect.effect is None
+    assert registered.torch_dispatch_rules._data == {}
+    assert registered.symm_mem_args._symm_mem_args is None
+    assert compat.library_kernels("wgcompat::op") == {"CompositeExplicitAutograd", "Meta", "Autograd"}

@@ -32,7 +32,7 @@ def draft(number: int = 1, variant: str = "v0", guards: str | None = None) -> En
     return Entry(
         key=key_of(number),
         variant=variant,
-        parts={"graph": "a" * 64, "inputs": "b" * 64},
+        parts={"graph": "a", "inputs": "b"},  # no digests: nothing is indexed, and files can be counted
         guards=guards,
         symbols={"s0": "s77"},
         blobs=(),

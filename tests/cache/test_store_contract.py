@@ -7,7 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from warmgraph.cache import BlobRef, DiskStore, MemoryStore, NullStore, Role, Store
+from warmgraph.cache import BlobRef, DiskStore, MemoryStore, NullStore, Relative, Role, Store
+from warmgraph.cache.near import MAX_RECORDS, newest_each
 
 KEY = f"wg1{'0a' * 32}"
 OTHER = f"wg1{'0b' * 32}"
@@ -15,6 +16,13 @@ OTHER = f"wg1{'0b' * 32}"
 
 def ref_of(data: bytes, role: Role = Role.AOT_RESULT) -> BlobRef:
     return BlobRef(hashlib.sha256(data).hexdigest(), len(data), role, "name", "raw", len(data))
+
+
+ADDRESS, ANOTHER = "a" * 64, "b" * 64
+
+
+def relative_of(number: int, time: float = 1.7e9, line: int | None = 7) -> Relative:
+    return Relative(f"wg1{number:064x}", {"graph": "a" * 16, "inputs": f"{number:016x}"}, line, time)
 
 
 class StoreContract:
@@ -142,6 +150,36 @@ class StoreContract:
         assert 1 <= len(found) <= 4
         assert {sealed for _, sealed in found} == {b"sealed"}
 
+    def test_relatives_are_found_under_each_address(self, store: Store) -> None:
+        """What was noted comes back from either address, field by field; elsewhere there is nothing."""
+        assert store.relatives([ADDRESS, ANOTHER]) == []
+        assert store.relatives([]) == []
+        store.relate([ADDRESS, ANOTHER], relative_of(1))
+        store.relate([ADDRESS], relative_of(2, line=None))
+        assert sorted(store.relatives([ADDRESS]), key=lambda one: one.key) == [
+            relative_of(1),
+            relative_of(2, line=None),
+        ]
+        assert store.relatives([ANOTHER]) == [relative_of(1)]
+        assert store.relatives(["c" * 64]) == []
+        assert list(store.entries(relative_of(1).key)) == []
+
+    def test_a_key_that_is_noted_again_counts_once(self, store: Store) -> None:
+        """Of several records of one key the newest is what counts."""
+        for time in (1.7e9, 1.7e9 + 2, 1.7e9 + 1):
+            store.relate([ADDRESS], relative_of(1, time))
+        store.relate([ADDRESS], relative_of(1, 1.7e9 + 3))
+        assert newest_each(store.relatives([ADDRESS])) == [relative_of(1, 1.7e9 + 3)]
+
+    def test_an_address_stays_bounded(self, store: Store) -> None:
+        """However many entries resemble each other, a bounded number is noted, and the newest are among them."""
+        for number in range(400):
+            store.relate([ADDRESS], relative_of(number, 1.7e9 + number))
+        found = newest_each(store.relatives([ADDRESS]))
+        assert len(store.relatives([ADDRESS])) < 300
+        assert len(found) == MAX_RECORDS
+        assert found[0] == relative_of(399, 1.7e9 + 399)
+
     def test_many_threads(self, store: Store) -> None:
         """Threads that put, read and remove at once see whole values or none."""
         blobs = [bytes([number]) * 5000 for number in range(8)]
@@ -253,3 +291,5 @@ def test_null_store_keeps_nothing() -> None:
     assert store.blob(ref) is None
     assert not store.has_blob(ref)
     assert store.path_of(ref) is None
+    store.relate([ADDRESS], relative_of(1))
+    assert store.relatives([ADDRESS]) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.cache import StoreUnavailable
+from warmgraph.cache import Relative, StoreUnavailable
 from warmgraph.cache.remote import RedisLease, RedisLeases, advice
 from warmgraph.cache.typing import Held
 
@@ -46,6 +46,8 @@ def test_writer_and_reader(deployed: Any, make: Any, random_blob: Any) -> None:
     writer.quarantine(key, "v1", "why")
     writer.touch(key, "v0", [ref])
     assert writer.flush_touches(5)
+    relative = Relative(key, {"graph": "a" * 16}, 7, 1.7e9)
+    writer.relate(["a" * 64], relative)
     writer.probe("write")
     leases = RedisLeases(writer.clients, namespace="tests", seconds=1.0, beat=0.1)
     lease = leases.acquire(key)
@@ -61,6 +63,7 @@ def test_writer_and_reader(deployed: Any, make: Any, random_blob: Any) -> None:
     assert list(reader.entries(key)) == [("v0", b"sealed")]
     assert reader.blob(ref) == data
     assert reader.has_blob(ref)
+    assert reader.relatives(["a" * 64]) == [relative]
     assert [found[0] for found in reader.scan()] == [key]
     assert reader.usage(count_bytes=True).pieces == 4
     reader.touch(key, "v0", [ref])
@@ -70,6 +73,7 @@ def test_writer_and_reader(deployed: Any, make: Any, random_blob: Any) -> None:
         lambda: reader.put_entry(key, "v0", b"other"),
         lambda: reader.quarantine(key, "v0", "why"),
         lambda: reader.drop_blob(ref),
+        lambda: reader.relate(["a" * 64], relative),
         lambda: reader.probe("write"),
         lambda: RedisLeases(reader.clients, namespace="tests").acquire(key),
     ):

@@ -16,8 +16,10 @@ from warmgraph.scripts import main
 COMMANDS = (
     *("demo", "stats", "ls", "show", "verify", "prune", "export", "import"),
     *("push", "pull", "ping", "keygen", "config", "journal"),
+    *("explain", "diff", "lint"),
 )
 WITHOUT_TORCH = (["stats"], ["ls"], ["show", "wg1"], ["verify"], ["prune"], ["config"], ["journal"])
+WITHOUT_TORCH = (*WITHOUT_TORCH, ["explain"], ["explain", "wg1"], ["diff", "wg1", "wg1"], ["lint"])
 PROGRAM = "import sys; from warmgraph.scripts import main; "
 
 

@@ -1,0 +1,60 @@
+"""How Python's own wrappers and plain objects come apart, for the walk in `source.py`. Walks nothing itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+from typing import Any
+
+from .fixed import HEAP_TYPE
+
+
+def parts_of(value: Any) -> tuple[str, list[Any]] | None:
+    """(kind, what it is made of) of a value that only ties others together, else None."""
+    kind = type(value).__name__
+    if isinstance(value, (staticmethod, classmethod)):
+        return kind, [value.__func__]
+    if isinstance(value, property):
+        return kind, [value.fget, value.fset, value.fdel]
+    if isinstance(value, (functools.partial, functools.partialmethod)):
+        return kind, [value.func, list(value.args), dict(value.keywords)]
+    if isinstance(value, functools.cached_property):
+        return kind, [value.func]
+    if isinstance(value, types.MethodType):
+        return kind, [value.__func__, value.__self__]
+    if kind == "_tuplegetter":  # a field of a named tuple
+        return kind, [value.__reduce__()[1][0]]
+    if type(value).__module__ == "dataclasses":  # MISSING and its like
+        return kind, []
+    return None
+
+
+def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
+    """(name, value) of an object that is its class and these, else None: dataclasses, named tuples, namespaces."""
+    kind = type(value)
+    if isinstance(value, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
+        return [(str(index), item) for index, item in enumerate(value)]
+    if kind.__module__ == "torch.autograd.grad_mode":  # `@torch.no_grad()` holds one; what it restores is not its own
+        return [("mode", getattr(value, "mode", None))]
+    if kind is types.SimpleNamespace:
+        return sorted(vars(value).items())
+    # Classes of Python alone: one of C (a list, a tensor) keeps its content out of sight.
+    if dataclasses.is_dataclass(kind) and all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__):
+        names = {field.name for field in dataclasses.fields(value)} | set(getattr(value, "__dict__", ()))
+        return [(name, getattr(value, name)) for name in sorted(names) if hasattr(value, name)]
+    return None
+
+
+def name_of(code: Any) -> str:
+    return str(getattr(code, "__qualname__", None) or getattr(code, "__name__", None) or type(code).__qualname__)
+
+
+def place_of(code: Any) -> str:
+    """`name (file:line)` of a function, for a message; just the name of anything else."""
+    if isinstance(code, functools.partial):
+        return place_of(code.func)
+    plain = inspect.unwrap(code) if isinstance(code, types.FunctionType) else code
+    found = getattr(plain, "__code__", None)
+    return f"{name_of(plain)} ({found.co_filename}:{found.co_firstlineno})" if found is not None else name_of(plain)

@@ -1,0 +1,157 @@
+"""Verified hits, in fresh processes: what agrees is left alone, what differs is found, told and taken away.
+
+The wrong entries are real ones: both processes use a key that forgets the constants of a graph.
+"""
+
+import pytest
+
+PROGRAM = """
+import json, sys, time, torch, warmgraph
+import warmgraph.backend.engine as engine
+from dataclasses import replace
+from warmgraph.backend.background import _threads
+from warmgraph.cache import journal_dir, read, settings
+from warmgraph.hashing import Part
+
+V = float(sys.argv[1])
+real = engine.key_of
+
+def careless(gm, inputs, surroundings):
+    key = real(gm, inputs, surroundings)
+    graph = Part.of("graph", ["some graph of %d nodes" % key.nodes])
+    return replace(key, parts=(graph, *key.parts[1:]))
+
+engine.key_of = careless
+
+class Norm(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = torch.nn.Linear(8, 8)
+        self.norm = torch.nn.BatchNorm1d(8)
+    def forward(self, x):
+        return torch.nn.functional.dropout(self.norm(self.inner(x)), 0.5) * 2
+
+def scaled(x): return x.sin() * V
+def mutating(x): return x.add_(V).cos()
+def with_gradient(x): return (x.sin() * V).sum()
+def shared(x, y): x.mul_(2); return x + y
+
+CASES = {
+    "scaled": (scaled, lambda: [torch.linspace(0, 1, 12)]),
+    "mutating": (mutating, lambda: [torch.linspace(0, 1, 13)]),
+    "with_gradient": (with_gradient, lambda: [torch.linspace(0, 1, 14).requires_grad_()]),
+    "norm": (Norm(), lambda: [torch.ones(4, 8)]),
+    "shared": (shared, lambda: (lambda b: [b[:4], b[4:]])(torch.ones(8))),
+}
+
+def settled():
+    for thread in list(_threads):
+        thread.join()
+
+out = {}
+for name in sys.argv[2:]:
+    function, make = CASES[name]
+    compiled = torch.compile(function, backend="warmgraph")
+    seen = []
+    for call in range(4):
+        inputs = make()
+        torch.manual_seed(call)
+        result = compiled(*inputs)
+        if result.requires_grad:
+            result.sum().backward()
+        settled()
+        seen.append([result.detach().sum().item(), inputs[0].detach().sum().item(),
+                     inputs[0].grad.sum().item() if inputs[0].grad is not None else None, torch.rand(1).item()])
+    buffers = [b.double().sum().item() for b in function.buffers()] if isinstance(function, torch.nn.Module) else []
+    grads = [p.grad.sum().item() for p in function.parameters()] if isinstance(function, torch.nn.Module) else []
+    out[name] = {"calls": seen, "state": buffers + grads}
+warmgraph.flush()
+events = [e for e in read(journal_dir(settings()), None)]
+print(json.dumps({"out": out, "stats": warmgraph.stats(), "events": events}))
+"""
+
+ALL = ("scaled", "mutating", "with_gradient", "norm", "shared")
+
+
+def run(run_python, version, *cases, **environment):
+    return run_python(PROGRAM, str(version), *cases, **environment)
+
+
+def verdicts(found):
+    return {e["function"]: e for e in found["events"] if e["outcome"] == "verified"}
+
+
+@pytest.fixture
+def cold(run_python):
+    return run(run_python, 2, *ALL)
+
+
+def test_hits_that_agree_are_left_alone_and_leave_no_trace(run_python, cold):
+    """Outputs, gradients, buffers and random numbers are those of a process that checks nothing."""
+    plain = run(run_python, 2, *ALL)
+    checked = run(run_python, 2, *ALL, WARMGRAPH_VERIFY="1")
+    assert plain["stats"]["hits"] == checked["stats"]["hits"] == len(ALL)
+    assert checked["out"] == plain["out"]
+    found = verdicts(checked)
+    assert {name: e["reason"] for name, e in found.items()} == {
+        **dict.fromkeys(["scaled", "mutating", "with_gradient", "forward"], None),
+        "shared": "not-comparable",
+    }
+    assert "share a storage" in found["shared"]["detail"]
+    assert checked["stats"]["verified"] == len(ALL)
+
+
+def test_a_wrong_hit_is_found_told_and_taken_away(run_python, cold):
+    """The process goes on with right results, and the next one compiles anew."""
+    wrong = run(run_python, 3, "scaled", "mutating", "with_gradient")
+    assert wrong["stats"]["hits"] == 3
+    assert wrong["out"] == {name: cold["out"][name] for name in wrong["out"]}  # so the check below can fail
+
+    found = run(run_python, 3, "scaled", "mutating", "with_gradient", WARMGRAPH_VERIFY="1")
+    reasons = {name: (e["reason"], e["detail"].split(":")[0]) for name, e in verdicts(found).items()}
+    assert reasons["scaled"] == ("differs", "output 0")
+    assert reasons["mutating"][0] == reasons["with_gradient"][0] == "differs"
+    after = run(run_python, 3, "scaled", "mutating", "with_gradient")
+    assert after["stats"]["hits"] == 0, "the wrong entries are still served"
+    for name in wrong["out"]:
+        last, right = found["out"][name]["calls"][-1], after["out"][name]["calls"][-1]
+        assert [v or 0.0 for v in last] == pytest.approx([v or 0.0 for v in right], rel=1e-5), name
+
+
+LAST_CALL = (
+    PROGRAM.split("out = {}")[0]
+    + """
+from concurrent.futures import ThreadPoolExecutor
+
+compiled = torch.compile(scaled, backend="warmgraph")
+x = torch.linspace(0, 1, 12)
+compiled(x)
+if sys.argv[2] == "threads":
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: [compiled(x) for _ in range(2000)][-1].sum().item(), range(8)))
+    settled()
+    with ThreadPoolExecutor(8) as pool:
+        results += pool.map(lambda _: [compiled(x) for _ in range(200)][-1].sum().item(), range(8))
+else:
+    results = [compiled(x).sum().item()]
+print(json.dumps({"results": results, "right": (x.sin() * V).sum().item(), "stats": warmgraph.stats()}))
+"""
+)
+
+
+def test_a_process_may_end_in_the_middle_of_a_fresh_compile(run_python, cold):
+    """Exit status 0, and soon: run_python fails on any other."""
+    found = run_python(LAST_CALL, "2", "end", WARMGRAPH_VERIFY="1")
+    assert (found["stats"]["hits"], found["stats"]["verified"]) == (1, 0)
+
+
+def test_threads_that_share_a_hit_get_one_verdict(run_python, cold):
+    found = run_python(LAST_CALL, "2", "threads", WARMGRAPH_VERIFY="1")
+    assert found["results"] == pytest.approx([found["right"]] * 16)
+    assert (found["stats"]["hits"], found["stats"]["verified"]) == (1, 1)
+
+
+def test_nothing_is_verified_unless_it_is_asked_for(run_python, cold):
+    assert run(run_python, 2, "scaled")["stats"]["verified"] == 0
+    assert run(run_python, 2, "scaled", WARMGRAPH_VERIFY="0")["stats"]["verified"] == 0

@@ -1,0 +1,116 @@
+"""The part `code`: what is known of a user's operator, each fact changed alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._higher_order_ops.effects import _EffectType
+from warmgraph.backend import torch_compat as compat
+
+from .cases import changed, of_inputs
+
+NAME = "wgfields::operator"
+
+
+@torch.library.custom_op(NAME, mutates_args=())
+def operator(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+operator.register_fake(lambda x: torch.empty_like(x))
+
+
+def one(*arguments):
+    return arguments[0]
+
+
+def two(*arguments):
+    return arguments[-1]
+
+
+def key(overload=None):
+    return of_inputs(torch.ones(3), call=overload or torch.ops.wgfields.operator.default).key()
+
+
+def roles(keyed):
+    """The lines of the part, without the operator's name."""
+    return {line.partition('".')[2].partition(":")[0]: line for line in keyed.texts()["code"].splitlines()}
+
+
+# The fact -> where torch keeps the function.
+FUNCTIONS = {"fake": "_abstract_fn", "backward": "_backward_fn", "setup_context": "_setup_context_fn"}
+FUNCTIONS["vmap"] = "_vmap_fn"
+
+
+@pytest.mark.parametrize("role", FUNCTIONS)
+def test_a_function_that_tracing_relies_on_changes_its_line(role, monkeypatch, record_property):
+    """By its source; the operator itself is called by name, and is not in the key."""
+    found = []
+    for function in (one, two):
+        monkeypatch.setattr(compat.OPDEFS[NAME], FUNCTIONS[role], function)
+        found.append(key())
+    assert changed(*found) == {"code"}
+    before, after = map(roles, found)
+    assert {name for name in before if before[name] != after[name]} == {role}
+    record_property("key_field", ["code", role])
+
+
+def test_autocast_of_an_operator_changes_its_line(monkeypatch, record_property):
+    """A dtype that `register_autocast` casts to."""
+    before = key()
+    monkeypatch.setattr(compat.OPDEFS[NAME], "_autocast_cpu_dtype", torch.bfloat16, raising=False)
+    after = key()
+    assert changed(before, after) == {"code"}
+    assert {name.partition(".")[0] for name in roles(before) if roles(before)[name] != roles(after)[name]} == {
+        "autocast"
+    }
+    record_property("key_field", ["code", "autocast"])
+
+
+@pytest.mark.parametrize(
+    ("fact", "holder", "name", "value"),
+    [
+        ("effect", "effect", "_effect", _EffectType.ORDERED),
+        ("symmetric_memory", "symm_mem_args", "_symm_mem_args", ["x"]),
+    ],
+)
+def test_what_torch_registered_of_an_operator_changes_its_line(fact, holder, name, value, monkeypatch, record_property):
+    """Side effects that order its calls, and arguments that must lie in symmetric memory."""
+    before = key()
+    monkeypatch.setattr(getattr(compat.simple_registry.singleton.find(NAME), holder), name, value)
+    after = key()
+    assert changed(before, after) == {"code"}
+    assert {name for name in roles(before) if roles(before)[name] != roles(after)[name]} == {fact}
+    record_property("key_field", ["code", fact])
+
+
+DEFINITIONS = {
+    "schema": [("wgone(Tensor x) -> Tensor", ()), ("wgone(Tensor x, int n=1) -> Tensor", ())],
+    "name of an argument": [("wgone(Tensor x) -> Tensor", ()), ("wgone(Tensor y) -> Tensor", ())],
+    "mutation in the schema": [("wgone(Tensor x) -> Tensor", ()), ("wgone(Tensor(a!) x) -> Tensor", ())],
+    "tags": [("wgone(Tensor x) -> Tensor", ()), ("wgone(Tensor x) -> Tensor", (torch.Tag.pointwise,))],
+}
+
+
+@pytest.mark.parametrize("fact", DEFINITIONS)
+def test_a_definition_changes_its_line(fact, record_property):
+    """Of an operator that was defined with `torch.library.Library`."""
+    found = []
+    for schema, tags in DEFINITIONS[fact]:
+        library = torch.library.Library("wgfields2", "DEF")
+        library.define(schema, tags=tags)
+        library.impl("wgone", lambda x, *rest: x.clone(), "CPU")
+        found.append(key(torch.ops.wgfields2.wgone.default))
+        library._destroy()
+    assert changed(*found) == {"code"}
+    before, after = map(roles, found)
+    assert {name for name in before if before[name] != after[name]} == {"tags" if fact == "tags" else "schema"}
+    record_property("key_field", ["code", fact])
+
+
+def test_every_line_of_an_operator_is_listed(monkeypatch):
+    """A fact that is read and not listed has no test."""
+    for name in FUNCTIONS.values():
+        monkeypatch.setattr(compat.OPDEFS[NAME], name, one)
+    listed = {*FUNCTIONS, "schema", "tags", "autocast", "effect", "symmetric_memory"}
+    assert {name.partition(".")[0] for name in roles(key())} <= listed

@@ -1,0 +1,277 @@
+"""Every setting, state of torch, tool and fact of the machine, changed alone, changes its own line."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from warmgraph.backend import torch_compat as compat
+from warmgraph.backend.compiler_settings import IGNORED_SETTINGS, settings_in_force
+from warmgraph.hashing import Key, Uncacheable, build, machine, toolchain
+from warmgraph.hashing.build import named_lines
+
+from .cases import changed, of_inputs
+from .state_fields import AMBIENT, COMPILER, CPU, GPU, MACHINE, TOOLCHAIN, another
+
+SETTINGS = [f"{prefix}.{name}" for prefix, module in compat.config_modules.items() for name in module.get_config_copy()]
+
+
+def key() -> Key:
+    return of_inputs(torch.ones(3)).key()
+
+
+def lines(keyed: Key, part: str) -> dict[str, str]:
+    """The part's lines, by name."""
+    return dict(line.split(": ", 1) for line in keyed.texts()[part].splitlines())
+
+
+def moved(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def settings() -> dict[str, str]:
+    return dict(line.split(": ", 1) for line in named_lines(settings_in_force()))
+
+
+def test_every_setting_of_torch_changes_the_key_or_is_listed_with_a_reason(record_property):
+    """Each of the 700, alone. What is left out is left out by name; a new one is in the key by itself."""
+    wrong = {}
+    for full in SETTINGS:
+        prefix, _, name = full.partition(".")
+        module = compat.config_modules[prefix]
+        before = settings()
+        with module.patch({name: another(module.get_config_copy()[name])}):
+            try:
+                found = {line.partition(".")[0] if line.startswith('"') else line for line in moved(before, settings())}
+            except Uncacheable:
+                found = {full}  # a file that is not there: never the same key, at any rate
+        left_out = full in IGNORED_SETTINGS or full.startswith("inductor.trace.")
+        expected = set() if left_out and full not in COMPILER else {full}
+        if {line for line in found if not line.startswith(f"{full}.")} - expected or bool(found) != bool(expected):
+            wrong[full] = found
+    assert wrong == {}
+    kept = [name for name in SETTINGS if name not in IGNORED_SETTINGS]
+    record_property("key_field", ["compiler", f"each of {len(kept)} settings of {', '.join(compat.config_modules)}"])
+
+
+@pytest.mark.parametrize("name", IGNORED_SETTINGS)
+def test_a_setting_that_is_left_out_of_keys_exists_and_says_why(name, record_property):
+    """A renamed setting would move from "left out" to "in the key", or the other way, unseen."""
+    assert name in SETTINGS
+    assert len(IGNORED_SETTINGS[name]) > 10
+    record_property("key_field", ["settings left out, with a reason", name])
+
+
+def test_every_line_of_the_compiler_part_is_a_setting_or_listed():
+    """Nothing else gets in unseen."""
+    before = settings()
+    unlisted = set(lines(key(), "compiler")) - set(SETTINGS) - set(COMPILER)
+    containers = {name for name in SETTINGS if isinstance(settings_in_force().get(name), dict)}
+    assert {name for name in unlisted if not any(name.startswith(f"{holder}.") for holder in containers)} == set()
+    assert set(lines(key(), "compiler")) - set(before) == {"backend"}
+
+
+@pytest.mark.parametrize("name", COMPILER)
+def test_a_compiler_line_that_is_no_setting_changes_it_too(name, monkeypatch, record_property):
+    """The backend's name, the tag for breaking caches, provenance, and what steers kernels from elsewhere."""
+    before = key()
+    if name == "backend":
+        monkeypatch.setattr("tests.keys.cases.BACKEND", "another")
+    elif name == "sm_carveout":
+        monkeypatch.setattr(compat, "sm_carveout", lambda: 8)
+    elif name == "dynamo.custom_ops_profile":
+        monkeypatch.setattr(compat, "custom_ops_profile", lambda: "profile")
+    with (
+        torch.compiler.config.patch(cache_key_tag="tag") if name.endswith("tag") else contextlib.nullcontext(),
+        compat.inductor_config.patch(
+            {"trace.provenance_tracking_level": 2} if name.endswith("level") else {"max_autotune": False}
+        ),
+    ):
+        after = key()
+    assert changed(before, after) == {"compiler"}
+    assert moved(lines(before, "compiler"), lines(after, "compiler")) == {name}
+    record_property("key_field", ["compiler", name])
+
+
+class Choices:
+    """A user's class among the settings."""
+
+
+class Told(Choices):
+    """One that says when it changes."""
+
+    version = 1
+
+    def uuid(self):
+        return f"told {self.version}"
+
+
+def test_a_class_among_the_settings_is_known_by_its_uuid_and_never_by_its_name(monkeypatch):
+    """As torch does for `inductor_choices_class`; an edited class has the same name."""
+    with compat.inductor_config.patch(inductor_choices_class=Choices), pytest.raises(Uncacheable, match="uuid"):
+        key()
+    with compat.inductor_config.patch(inductor_choices_class=Told):
+        before = key()
+        monkeypatch.setattr(Told, "version", 2)
+        assert changed(before, key()) == {"compiler"}
+
+
+def test_a_file_among_the_settings_is_known_by_its_content(tmp_path):
+    """Profiles of collectives steer the schedule; the path says nothing."""
+    name = "aten_distributed_optimizations.profile_guided_estimations_profile_path"
+    found = []
+    for file, content in (("a", "1"), ("b", "1"), ("a", "2")):
+        (tmp_path / file).write_text(content)
+        with compat.inductor_config.patch({name: str(tmp_path / file)}):
+            found.append(key())
+    assert changed(found[0], found[1]) == set()
+    assert changed(found[0], found[2]) == {"compiler"}
+
+
+def test_code_generated_from_outside_torch_is_refused(monkeypatch):
+    """Whoever registers a code generator of his own decides what is compiled, and nothing says when it changes."""
+    import torch._inductor.codegen.common as common
+
+    monkeypatch.setitem(common.device_codegens, "cpu", common.DeviceCodegen(Choices, Choices))
+    with pytest.raises(Uncacheable, match="Choices"):
+        key()
+
+
+@pytest.mark.parametrize("name", AMBIENT)
+def test_a_state_of_torch_changes_its_line(name, record_property):
+    """And no other part; where torch ties two settings together, both lines move."""
+    change, around, tied = AMBIENT[name]
+    case = of_inputs(torch.ones(3))
+    with contextlib.ExitStack() as stack:
+        if around is not None:
+            stack.enter_context(around())
+        before = case.key()
+        stack.enter_context(change())
+        after = case.key()
+    assert changed(before, after) == {"ambient"}
+    found = moved(lines(before, "ambient"), lines(after, "ambient"))
+    assert name in found
+    assert found <= {name, *tied}
+    record_property("key_field", ["ambient", name])
+
+
+def test_the_dtype_of_autocast_changes_its_line(record_property):
+    """Not only whether it is on (pytorch#181564)."""
+    case = of_inputs(torch.ones(3))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        before = case.key()
+    with torch.autocast("cpu", dtype=torch.float16):
+        after = case.key()
+    assert changed(before, after) == {"ambient"}
+    assert moved(lines(before, "ambient"), lines(after, "ambient")) == {"autocast.cpu"}
+    record_property("key_field", ["ambient", "dtype of autocast"])
+
+
+def test_every_line_of_the_ambient_part_is_listed():
+    """A state that is read and not listed has no test."""
+    with contextlib.ExitStack() as stack:
+        for name in AMBIENT:
+            if name.startswith("autocast."):
+                stack.enter_context(AMBIENT[name][0]())
+        assert set(lines(key(), "ambient")) == set(AMBIENT)
+
+
+def test_every_line_of_toolchain_and_machine_is_listed():
+    """A fact that is read and not listed has no test."""
+    found = key()
+    assert set(lines(found, "toolchain")) == set(TOOLCHAIN)
+    assert {name for name in lines(found, "machine") if "." not in name} <= set(MACHINE)
+    assert {name for name in lines(found, "machine") if "." in name} == {f"cpu.{name}" for name in CPU}
+
+
+@pytest.mark.parametrize("name", TOOLCHAIN)
+def test_a_tool_changes_its_line(name, monkeypatch, record_property):
+    """Each fact about what made the code."""
+    before = key()
+    facts = toolchain.toolchain()
+    monkeypatch.setattr(build, "toolchain", lambda: {**facts, name: another(facts[name])})
+    after = key()
+    assert changed(before, after) == {"toolchain"}
+    assert moved(lines(before, "toolchain"), lines(after, "toolchain")) == {name}
+    record_property("key_field", ["toolchain", name])
+
+
+@pytest.mark.parametrize("name", CPU)
+def test_a_fact_of_the_cpu_changes_its_line(name, monkeypatch, record_property):
+    """Inductor builds with -march=native."""
+    before = key()
+    facts = machine.cpu()
+    monkeypatch.setattr(machine, "cpu", lambda: {**facts, name: another(facts[name])})
+    after = key()
+    assert changed(before, after) == {"machine"}
+    assert moved(lines(before, "machine"), lines(after, "machine")) == {f"cpu.{name}"}
+    record_property("key_field", ["machine", f"cpu.{name}"])
+
+
+class Properties:
+    """What CUDA says of a GPU, as far as keys ask."""
+
+    name = "NVIDIA X"
+    gcnArchName = "gfx"
+    major, minor = 9, 0
+    multi_processor_count = 132
+
+
+@pytest.fixture
+def a_gpu(monkeypatch):
+    """A machine with one GPU, as `torch.cuda` would describe it; the facts are asked anew each time."""
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: Properties)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    monkeypatch.setattr(machine, "gpu", machine.gpu.__wrapped__)
+    monkeypatch.setattr(machine, "driver", lambda: "550.1")
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("line", "attribute", "value"),
+    [
+        ("name", "name", "NVIDIA Y"),
+        ("architecture", "gcnArchName", "gfx:xnack+"),
+        ("capability", "major", 10),
+        ("capability", "minor", 1),
+        ("multiprocessors", "multi_processor_count", 78),
+    ],
+)
+def test_a_fact_of_the_gpu_changes_the_machine(line, attribute, value, a_gpu, record_property):
+    """And nothing but the line `gpus`."""
+    cuda = [torch.device("cuda:0")]
+    before = machine.machine(cuda)
+    assert set(before) == set(MACHINE) - {"cpu"}
+    assert set(before["gpus"][0]) == set(GPU)
+    a_gpu.setattr(Properties, attribute, value)
+    after = machine.machine(cuda)
+    assert {name for name in before if before[name] != after[name]} == {"gpus"}
+    assert before["gpus"][0][line] != after["gpus"][0][line]
+    record_property("key_field", ["machine", f"gpus.{line}"])
+
+
+@pytest.mark.parametrize("name", ["devices", "current_device", "driver", "triton"])
+def test_what_else_gpu_code_depends_on_changes_the_machine(name, a_gpu, record_property):
+    """Which devices, which of them is the current one, the driver, and Triton's environment."""
+    before = machine.machine([torch.device("cuda:0")])
+    devices = [torch.device("cuda:0")]
+    if name == "devices":
+        devices.append(torch.device("cuda:1"))
+    elif name == "current_device":
+        a_gpu.setattr(torch.accelerator, "current_device_index", lambda: 1)
+    elif name == "driver":
+        a_gpu.setattr(machine, "driver", lambda: "560.0")
+    else:
+        a_gpu.setenv("TRITON_DEFAULT_FP_FUSION", "0")
+    after = machine.machine(devices)
+    assert {n for n in before if before[n] != after[n]} - {"gpus"} == {name}
+    record_property("key_field", ["machine", name])
+
+
+def test_hardware_that_nothing_describes_is_refused():
+    """One XPU is not another."""
+    with pytest.raises(Uncacheable, match="xpu"):
+        machine.machine([torch.device("xpu")])
