@@ -23,7 +23,7 @@ def test_stats_json_has_exactly_its_keys(run: Any, publish: Any, journaled: Any,
     ran = run("stats", "--json")
     assert ran.status == 0
     assert ran.json.keys() == STATS
-    stored = sum(path.stat().st_size for folder in ("entries", "objects") for path in files(folder))
+    stored = sum(path.stat().st_size for folder in ("entries", "near", "objects") for path in files(folder))
     assert list(ran.json.values()) == [1, 2, 1, 1, 1, 1, 3.5, 2, stored]
 
 
@@ -110,9 +110,9 @@ def test_verify_without_fix_changes_nothing(run: Any, publish: Any, files: Any) 
     """Without --fix every file stays as it is."""
     publish()
     files("objects")[0].write_bytes(b"nonsense")
-    before = {path: path.read_bytes() for folder in ("entries", "objects") for path in files(folder)}
+    before = {path: path.read_bytes() for folder in ("entries", "near", "objects") for path in files(folder)}
     assert run("verify").status == 1
-    assert {path: path.read_bytes() for folder in ("entries", "objects") for path in files(folder)} == before
+    assert {path: path.read_bytes() for folder in ("entries", "near", "objects") for path in files(folder)} == before
 
 
 def test_verify_json(run: Any, publish: Any, files: Any) -> None:
