@@ -9,6 +9,7 @@ from typing import Any
 from torch.fx import GraphModule, Node
 from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, graph_modules, is_fixed, source_digest
 
+from . import registered
 from . import torch_compat as compat
 
 
@@ -29,14 +30,14 @@ def custom_code(gm: GraphModule) -> dict[str, Any]:
 
 def _replacements() -> dict[str, Any]:
     """Users' rules for how Inductor compiles an operator, torch's own included: no node of a graph says so."""
-    for name, key in sorted(compat.replaced_kernels()):
+    for name, key in sorted(registered.replaced_kernels()):
         if key not in _CALLED:
             raise Uncacheable(f"a Python kernel ({key}) replaces torch's own of aten::{name}, and is traced through")
-    for overload in compat.autotuned_operators():
+    for overload in registered.autotuned_operators():
         if overload.namespace in TORCH_NAMESPACES:
             _refuse_autotuned(overload)
     found: dict[str, Any] = {}
-    for table, target, function in compat.compile_rules():
+    for table, target, function in registered.compile_rules():
         if not is_fixed(getattr(function, "__module__", None) or type(function).__module__):
             found[f"{table} of {target}"] = source_digest(function, f"{table} of {target}")
     return found
@@ -53,14 +54,14 @@ def _describe_operator(overload: Any) -> dict[str, Any]:
     (meta) one decides shapes, and backward formulas and composite implementations are traced through.
     """
     name = overload.name()
-    if overload in compat.autotuned_operators():
+    if overload in registered.autotuned_operators():
         _refuse_autotuned(overload)
-    registered = compat.simple_registry.singleton.find(name)
+    entry = compat.simple_registry.singleton.find(name)
     description: dict[str, Any] = {
         "schema": str(overload._schema),
         "tags": sorted(str(tag) for tag in overload.tags),
-        "effect": getattr(getattr(registered, "effect", None), "effect", None),
-        "symmetric_memory": sorted(_symmetric_memory(registered)),
+        "effect": getattr(getattr(entry, "effect", None), "effect", None),
+        "symmetric_memory": sorted(_symmetric_memory(entry)),
     }
     functions = python_implementations(overload)
     for role, function in sorted(functions.items()):
@@ -72,7 +73,7 @@ def _describe_operator(overload: Any) -> dict[str, Any]:
         description["library"] = _library(overload, functions)
     else:
         description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
-        _refuse(name, compat.library_kernels(name) - _OWN - _AUTOCAST - _CALLED)
+        _refuse(name, registered.library_kernels(name) - _OWN - _AUTOCAST - _CALLED)
     return description
 
 
@@ -98,11 +99,11 @@ def _library(overload: Any, functions: dict[str, Any]) -> Any:
     """
     name = overload.name()
     described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
-    _refuse(name, compat.library_kernels(name) - _CALLED - described)
+    _refuse(name, registered.library_kernels(name) - _CALLED - described)
     try:
         return f"{overload.namespace} {metadata.version(overload.namespace)}"
     except metadata.PackageNotFoundError:
-        traced = compat.traced_kernels(overload) - described
+        traced = registered.traced_kernels(overload) - described
     if traced:
         raise Uncacheable(
             f"operator {name} comes from a C++ library that no installed package is named after, and has kernels "
@@ -119,8 +120,8 @@ def _refuse(name: str, kernels: set[str]) -> None:
         )
 
 
-def _symmetric_memory(registered: Any) -> list[str]:
-    holder = getattr(registered, "symm_mem_args", None)  # since 2.12
+def _symmetric_memory(entry: Any) -> list[str]:
+    holder = getattr(entry, "symm_mem_args", None)  # not in every torch
     return list(getattr(holder, "_symm_mem_args", None) or ())
 
 
@@ -148,10 +149,10 @@ def python_implementations(overload: Any) -> dict[str, Any]:
             "vmap": definition._vmap_fn,
             **_by_class(definition._torch_dispatch_fns),
         }
-    registered = compat.simple_registry.singleton.find(overload.name())
-    if registered.fake_impl.kernel is not None:
-        found.setdefault("fake", registered.fake_impl.kernel.func)
-    for role, function in _by_class(registered.torch_dispatch_rules._data).items():
+    entry = compat.simple_registry.singleton.find(overload.name())
+    if entry.fake_impl.kernel is not None:
+        found.setdefault("fake", entry.fake_impl.kernel.func)
+    for role, function in _by_class(entry.torch_dispatch_rules._data).items():
         found.setdefault(role, function)
     for dispatch_key, function in overload.py_kernels.items():
         found[f"kernel {dispatch_key}"] = function

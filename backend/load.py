@@ -6,8 +6,9 @@ C++ kernels come as `.so` files, and neither Inductor's lowerings nor its code g
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +42,7 @@ class _Graph:
         if isinstance(graph, compat.CompiledFxGraph):
             _attach_code(graph, constants, self.payload, self.rename)
         graph.post_compile(self.example_inputs, constants, fx_config)
-        policy = compat.cudagraph_policy()
+        policy = _cudagraph_policy()
         return graph if policy is None else policy.wrap_output(graph)
 
 
@@ -76,11 +77,11 @@ def load(hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any]) -> Callable
             rename,
             backward_state_indices=backward.backward_state_indices,
             num_symints_saved_for_bw_=backward.num_symints_saved_for_bw_,
-            without_cudagraphs=compat.backward_without_cudagraphs(gm),
+            without_cudagraphs=_backward_without_cudagraphs(gm),
         )
     args = list(inputs)
-    with serving(hit.files), compat.loading():
-        compiled = result.wrap_post_compile(args, result.sanitized_aot_config, compat.fx_config(gm))
+    with serving(hit.files), _loading():
+        compiled = result.wrap_post_compile(args, result.sanitized_aot_config, _fx_config(gm))
     _replay_alias_guards(payload.alias_guards, gm)
     return _entry_point(compiled, gm)
 
@@ -89,6 +90,39 @@ def mutated_by(hit: Hit, gm: GraphModule, inputs: Sequence[Any]) -> frozenset[in
     """Positions of the inputs that the code of `hit` writes to. Raises as `load` does."""
     payload = unpickle(hit.blobs["result"], [*lifted_tensors(gm).values(), *inputs])
     return compat.mutated_inputs(payload.result)
+
+
+@contextlib.contextmanager
+def _loading() -> Iterator[None]:
+    """The surroundings in which torch loads a cached result; with no compile worker and no benchmark."""
+    with (
+        torch._dynamo.compiled_autograd._disable(),
+        compat.functorch_config.patch(unlift_effect_tokens=True),
+        compat.inductor_config.patch(compile_threads=1, bundle_triton_into_fx_graph_cache=True),
+    ):
+        yield
+
+
+def _fx_config(gm: GraphModule) -> dict[str, Any]:
+    """The mutable boxes through which forward and backward agree on CUDA graphs."""
+    annotation = gm.meta.get("cudagraph_annotation")
+    wanted = compat.inductor_config.triton.cudagraphs
+    if annotation is not None and annotation.fwd is not None:
+        wanted = annotation.fwd
+    return {
+        "cudagraphs": compat.BoxedBool(wanted),
+        "boxed_forward_device_index": compat.BoxedDeviceIndex(None),
+        "compile_region_name": None,
+    }
+
+
+def _backward_without_cudagraphs(gm: GraphModule) -> bool:
+    annotation = gm.meta.get("cudagraph_annotation")
+    return annotation is not None and annotation.bwd is False
+
+
+def _cudagraph_policy() -> Any:
+    return getattr(compat.inductor_config, "cudagraph_policy", None)
 
 
 def _replay_alias_guards(stored: Sequence[Any], gm: GraphModule) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,6 +63,7 @@ __all__ = [
     "AOTAutogradCache",
     "AOTAutogradCacheInfo",
     "BoxedBool",
+    "BoxedDeviceIndex",
     "BundledAOTAutogradResult",
     "DuplicateInputs",
     "StorageOverlap",
@@ -286,45 +287,12 @@ def rebuild_tensor(storage: Any, *args: Any) -> torch.Tensor:
     return rebuild(storage, *args)
 
 
-@contextlib.contextmanager
-def loading() -> Iterator[None]:
-    """The surroundings in which torch loads a cached result; with no compile worker and no benchmark."""
-    with (
-        torch._dynamo.compiled_autograd._disable(),
-        functorch_config.patch(unlift_effect_tokens=True),
-        inductor_config.patch(compile_threads=1, bundle_triton_into_fx_graph_cache=True),
-    ):
-        yield
-
-
-def fx_config(gm: GraphModule) -> dict[str, Any]:
-    """The mutable boxes through which forward and backward agree on CUDA graphs."""
-    annotation = gm.meta.get("cudagraph_annotation")
-    wanted = inductor_config.triton.cudagraphs
-    if annotation is not None and annotation.fwd is not None:
-        wanted = annotation.fwd
-    return {
-        "cudagraphs": BoxedBool(wanted),
-        "boxed_forward_device_index": BoxedDeviceIndex(None),
-        "compile_region_name": None,
-    }
-
-
 def reset_cudagraphs() -> None:
     """Forget this process's CUDA-graph recordings, if there can be any."""
     if torch.cuda.is_available():
         from torch._inductor.cudagraph_trees import reset_cudagraph_trees
 
         reset_cudagraph_trees()
-
-
-def backward_without_cudagraphs(gm: GraphModule) -> bool:
-    annotation = gm.meta.get("cudagraph_annotation")
-    return annotation is not None and annotation.bwd is False
-
-
-def cudagraph_policy() -> Any:
-    return getattr(inductor_config, "cudagraph_policy", None)
 
 
 def sm_carveout() -> int | None:
@@ -365,53 +333,3 @@ def triton_source(kernel: Any) -> Any:
 def triton_kernels_of(name: str) -> list[Any]:
     """Kernels that a `torch.library.triton_op` is made of."""
     return list(get_triton_kernels_for_op(name.split(".")[0]))
-
-
-def replaced_kernels() -> set[tuple[str, str]]:
-    """Name and dispatch key of Python kernels for aten operators, less those that torch registers itself."""
-    names = (name for name in torch.library._impls if name.startswith("aten/") and not name.endswith("/Meta"))
-    parts = [name.split("/") for name in names]
-    return {(name, key or "CompositeImplicitAutograd") for _, name, key in parts if not key.startswith("FuncTorch")}
-
-
-def compile_rules() -> Iterator[tuple[str, Any, Any]]:
-    """Table, operator and function of every rule by which Inductor compiles operators, where it is imported.
-
-    Who adds a rule has imported it; so a process that only loads has none, and need not import it to know.
-    """
-    tables = {
-        "torch._inductor.lowering": ("lowerings", "_maybe_layout_constraints"),
-        "torch._inductor.decomposition": ("decompositions",),
-    }
-    for module, names in tables.items():
-        loaded = sys.modules.get(module)
-        for name in names:
-            for target, function in getattr(loaded, name, {}).items():
-                if function is not None:
-                    yield name, target, function
-
-
-def autotuned_operators() -> list[Any]:
-    """Operators for which the user has Inductor choose among implementations (`register_custom_op_autotuning`)."""
-    return list(getattr(sys.modules.get("torch._inductor.lowering"), "user_lowerings", ()))
-
-
-def library_kernels(name: str) -> set[str]:
-    """Dispatch keys for which Python registered a kernel through `torch.library.Library` (by default: composite)."""
-    prefix = name.replace("::", "/") + "/"
-    keys = (key.rpartition("/")[2] for key in torch.library._impls if key.startswith(prefix))
-    return {key or "CompositeImplicitAutograd" for key in keys}
-
-
-def traced_kernels(overload: Any) -> set[str]:
-    """Dispatch keys whose kernels of an operator run while AOTAutograd traces it."""
-    keys = (
-        "CompositeImplicitAutograd",
-        "CompositeExplicitAutograd",
-        "Autograd",
-        "AutogradCPU",
-        "AutogradCUDA",
-        "Meta",
-    )
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    return {key for key in keys if has(overload.name(), key)}

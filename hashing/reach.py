@@ -19,6 +19,7 @@ _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _STORE = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
 _UNSAID = frozenset({"__name__", "__qualname__", "__module__"})  # what a class body looks up to name itself
+_ASKING = frozenset({"getattr", "hasattr", "vars", "attrgetter", "methodcaller", "__dict__", "__getattribute__"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,17 @@ class Reach:
     """Names in a function's code and in the functions nested in it.
 
     loads: global names that it reads. names: those and every attribute it may ask for. stores: global names and
-    variables of enclosing functions that it assigns. operators: namespaces after `.ops.`
+    variables of enclosing functions that it assigns. asks: it may ask for an attribute by a string. words: the
+    strings in it. operators: (how it came by `ops`, what it asks it for): `torch.ops.mine` is (("torch", "ops"), "mine").
     """
 
     loads: frozenset[str]
     names: frozenset[str]
     stores: frozenset[str]
     imports: tuple[Import, ...]
-    operators: frozenset[str]
+    asks: bool
+    words: frozenset[str]
+    operators: frozenset[tuple[tuple[str, ...], str]]
 
 
 def meaning(code: types.CodeType) -> str:
@@ -67,7 +71,7 @@ def reach_of(code: types.CodeType) -> Reach:
     """What `code` looks up, stores and imports."""
     loads: set[str] = set()
     stores: set[str] = set()
-    operators: set[str] = set()
+    operators: set[tuple[tuple[str, ...], str]] = set()
     imports: list[Import] = []
     for nested in _codes(code):
         before: list[Any] = [None, None, None]  # the instructions before this one
@@ -82,13 +86,22 @@ def reach_of(code: types.CodeType) -> Reach:
                 level, wanted = before[-2].argval, before[-1].argval
                 imports.append(Import(value, level if isinstance(level, int) else 0, bool(wanted)))
             elif name in _ATTRIBUTE and before[-1] is not None and before[-1].argval == "ops":
-                operators.add(value)
+                owner = before[-2].argval if before[-1].opname in _ATTRIBUTE and before[-2] is not None else None
+                operators.add(((owner, "ops") if isinstance(owner, str) else ("ops",), value))
             before = [*before[1:], instruction]
     names = {name for nested in _codes(code) for name in nested.co_names}
-    if "getattr" in loads:  # may ask for what it names in a string
-        names |= {c for nested in _codes(code) for c in nested.co_consts if isinstance(c, str) and c.isidentifier()}
+    words = {c for nested in _codes(code) for c in nested.co_consts if isinstance(c, str)}
+    asks = not _ASKING.isdisjoint(names)
     names |= {part for imported in imports for part in imported.name.split(".")}
-    return Reach(frozenset(loads), frozenset(names), frozenset(stores), tuple(imports), frozenset(operators))
+    return Reach(
+        loads=frozenset(loads),
+        names=frozenset(names),
+        stores=frozenset(stores),
+        imports=tuple(imports),
+        asks=asks,
+        words=frozenset(words),
+        operators=frozenset(operators),
+    )
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

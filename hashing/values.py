@@ -35,7 +35,7 @@ def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
     """(name, value) of an object that is its class and these, else None: dataclasses, named tuples, namespaces."""
     kind = type(value)
     if isinstance(value, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
-        return [(str(index), item) for index, item in enumerate(value)]
+        return [*((str(index), item) for index, item in enumerate(value)), *sorted(getattr(value, "__dict__", {}).items())]
     if kind.__module__ == "torch.autograd.grad_mode":  # `@torch.no_grad()` holds one; what it restores is not its own
         return [("mode", getattr(value, "mode", None))]
     if kind is types.SimpleNamespace:
@@ -43,8 +43,13 @@ def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
     # Classes of Python alone: one of C (a list, a tensor) keeps its content out of sight.
     if dataclasses.is_dataclass(kind) and all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__):
         names = {field.name for field in dataclasses.fields(value)} | set(getattr(value, "__dict__", ()))
+        names |= {name for base in kind.__mro__ for name, member in vars(base).items() if _is_slot(member)}
         return [(name, getattr(value, name)) for name in sorted(names) if hasattr(value, name)]
     return None
+
+
+def _is_slot(member: Any) -> bool:
+    return isinstance(member, types.MemberDescriptorType)
 
 
 def name_of(code: Any) -> str:

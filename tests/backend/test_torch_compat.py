@@ -11,6 +11,7 @@ from torch._dynamo.variables import builder
 from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, graph_compile, schemas
 from torch._inductor import async_compile, codecache, output_code
 from torch.fx.experimental.proxy_tensor import make_fx
+from warmgraph.backend import registered
 from warmgraph.backend import torch_compat as compat
 from warmgraph.backend.compiler_settings import inductor_options
 from warmgraph.backend.extern import PLAIN, REPLACED_IMPORTS
@@ -219,8 +220,8 @@ def test_rules_that_users_add_to_inductor_are_found_where_inductor_keeps_them():
     from warmgraph.hashing import is_fixed
 
     assert isinstance(lowering.user_lowerings, dict)
-    assert compat.autotuned_operators() == []
-    rules = list(compat.compile_rules())
+    assert registered.autotuned_operators() == []
+    rules = list(registered.compile_rules())
     assert len(rules) >= len(lowering.lowerings) + len(decomposition.decompositions)
     assert {"lowerings", "decompositions", "_maybe_layout_constraints"} == {table for table, _, _ in rules}
     assert all(is_fixed(getattr(function, "__module__", None)) for _, _, function in rules)
@@ -231,7 +232,7 @@ def test_torch_itself_replaces_no_kernel_of_its_own_but_on_devices():
     import torch._functorch.vmap
 
     torch._functorch.vmap.lazy_load_decompositions()
-    assert {key for _, key in compat.replaced_kernels()} <= {"CUDA", "MPS", "XPU"}
+    assert {key for _, key in registered.replaced_kernels()} <= {"CUDA", "MPS", "XPU"}
     assert any(name.startswith("aten/") for name in torch.library._impls)
 
 
@@ -246,8 +247,8 @@ def test_what_torch_keeps_of_a_custom_operator_is_where_it_is_read():
     functions = {"_abstract_fn", "_backward_fn", "_setup_context_fn", "_vmap_fn", "_torch_dispatch_fns"}
     assert functions <= set(kept)
     assert any(name.startswith("_autocast") for name in kept)
-    registered = compat.simple_registry.singleton.find("wgcompat::op")
-    assert registered.effect.effect is None
-    assert registered.torch_dispatch_rules._data == {}
-    assert registered.symm_mem_args._symm_mem_args is None
-    assert compat.library_kernels("wgcompat::op") == {"CompositeExplicitAutograd", "Meta", "Autograd"}
+    entry = compat.simple_registry.singleton.find("wgcompat::op")
+    assert entry.effect.effect is None
+    assert entry.torch_dispatch_rules._data == {}
+    assert entry.symm_mem_args._symm_mem_args is None
+    assert registered.library_kernels("wgcompat::op") == {"CompositeExplicitAutograd", "Meta", "Autograd"}
