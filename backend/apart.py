@@ -22,7 +22,8 @@ WITHOUT_CUDAGRAPHS = {"triton.cudagraphs": False}  # so that neither copies of i
 
 def static_fakes(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     """A fake mode of its own and the inputs in it, with their sizes as they are. Holds none of their memory."""
-    mode = compat.static_fake_mode()
+    env = compat.symbolic_shapes.ShapeEnv()
+    mode = torch._subclasses.FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
     fakes = [mode.from_tensor(v, static_shapes=True, trace=False) if isinstance(v, torch.Tensor) else v for v in inputs]
     return mode, fakes
 

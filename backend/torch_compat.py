@@ -80,6 +80,7 @@ __all__ = [
     "layout_named",
     "pgo",
     "reduce_graph_module",
+    "symbolic_shapes",
     "simple_registry",
     "tracing",
     "tree_leaves",
@@ -183,9 +184,6 @@ def saved_tensors_hooks() -> tuple[GraphModule, GraphModule] | None:
     return hooks if saved_tensors_hooks_are_inlineable(hooks) else None
 
 
-# --- symbols and fakes -----------------------------------------------------------------------------
-
-
 def tracing_context() -> TracingContext | None:
     return TracingContext.try_get()
 
@@ -255,11 +253,6 @@ def compile_fx(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any
 
     maybe_warm_pool()
     return inductor(gm, inputs, config_patches=dict(patches))  # type: ignore[no-any-return]
-
-
-def static_fake_mode() -> Any:
-    """A fake mode of its own, for a trace that shares nothing with Dynamo's."""
-    return torch._subclasses.FakeTensorMode(shape_env=symbolic_shapes.ShapeEnv(), allow_non_fake_inputs=True)
 
 
 def mutated_inputs(result: Any) -> frozenset[int]:

@@ -105,7 +105,20 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
     code = "" if is_fixed(type(real).__module__) else f" code {source_digest(type(real), name)}"
-    return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}}}>"
+    return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
+
+
+def _sharing(tensor: torch.Tensor, real: torch.Tensor) -> str:
+    """Which of a subclass's plain parts lie in one storage; how they overlap, their sizes and offsets say."""
+    groups: dict[int, list[int]] = {}
+    for number, part in enumerate(_plain_parts(real)):
+        groups.setdefault(part.untyped_storage()._cdata, []).append(number)
+    shared = [numbers for numbers in groups.values() if len(numbers) > 1]
+    if not shared:
+        return ""
+    if any(isinstance(size, torch.SymInt) for part in _plain_parts(tensor) for size in sizes_of(part)):
+        raise Uncacheable(f"tensors inside a {type(real).__qualname__} share a storage, and their sizes are dynamic")
+    return f" sharing {shared}"
 
 
 def _describe_part(symbolic: Any, real: Any, number: SymText) -> str:

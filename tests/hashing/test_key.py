@@ -208,3 +208,22 @@ def test_a_constant_that_is_too_large_is_refused(monkeypatch):
     with pytest.raises(Uncacheable) as refusal:
         constant(torch.ones(100), "here")
     assert refusal.value.cause is Cause.CONSTANT_TOO_LARGE
+
+
+def test_tensors_inside_a_subclass_that_are_one_are_not_two():
+    """A mutation of one is then a mutation of both; torch's own key takes no notice."""
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    def key(a, b):
+        found = []
+
+        def note(gm, inputs):
+            found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+            return gm
+
+        torch._dynamo.reset()
+        torch.compile(lambda x: x.mul_(2), backend=note)(TwoTensor(a, b))
+        return found[0].digests()["inputs"]
+
+    one = torch.ones(3)
+    assert key(one, torch.ones(3)) == key(torch.ones(3), one) != key(one, one)
