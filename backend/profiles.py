@@ -125,6 +125,15 @@ class FrameProfiles:
         if frame is not None and frame.untold and frame.key is not None:
             frame.untold = not self._learning.learn(frame.key, profile_of(frame.noted), frame.about)
 
+    def keep_to_ourselves(self) -> None:
+        """Tell nothing of the frame last seen. Called when its graph changes the geometry of its inputs.
+
+        Dynamo compares sizes and strides after the trace with its guards on those before it, and fails when they are
+        dynamic from the start; what came to be dynamic here may not begin so elsewhere.
+        """
+        if self._current is not None:
+            self._current.key = None
+
     def forget(self) -> None:
         self._frames.clear()
         self._varied.clear()

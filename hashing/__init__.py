@@ -7,7 +7,7 @@ from .encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .fixed import is_fixed
 from .graph import HOOKS, graph_modules
 from .hooks import Hook
-from .inputs import lifted_tensors
+from .inputs import changes_metadata, lifted_tensors
 from .key import KEY_VERSION, PART_NAMES, Key, Part
 from .source import source_digest
 from .symbols import assign_slots
@@ -27,6 +27,7 @@ __all__ = [
     "ambient_state",
     "assign_slots",
     "cache_hash",
+    "changes_metadata",
     "encode",
     "graph_modules",
     "importable_name",

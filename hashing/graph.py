@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from .encode import Uncacheable, encode
+from .encode import Uncacheable, encode, qualified_name
 from .symbols import SymbolTable
 from .targets import identify, needs_source
 from .tensors import constant, sizes_of, users_type
@@ -114,7 +115,7 @@ class GraphText:
             try:
                 self.lines.append(f"{indent}%{number} {self._node(gm, node, numbers, indent)}")
             except Uncacheable as bad:
-                raise Uncacheable(f"node {node.name} ({node.op} {node.target}): {bad}", bad.cause) from None
+                raise Uncacheable(f"node {node.name} ({node.op} {_called(node)}): {bad}", bad.cause) from None
             numbers[node] = number
         self.nodes += len(numbers)
 
@@ -199,6 +200,12 @@ def _with_defaults(node: Node, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 # What Dynamo notes on the top graph for others than the compiler, and what an entry is not made with.
 _NOTES = frozenset("dynamo_flat_name_to_original_fqn dynamo_compile_id backend_id specialization".split())
+
+
+def _called(node: Node) -> str:
+    """The node's target for a message: without an address, so that one reason is one text in every process."""
+    plain = isinstance(node.target, (types.FunctionType, types.BuiltinFunctionType, type))
+    return qualified_name(node.target) if plain else str(node.target)
 
 
 def _context_lines(gm: GraphModule, *, nested: bool) -> list[str]:

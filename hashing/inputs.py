@@ -49,12 +49,17 @@ _METADATA_MUTATORS = frozenset(
 
 def changes_metadata(gm: GraphModule) -> bool:
     """Whether a node may change an input's sizes, strides or storage in place."""
-    calls = (node for module in graph_modules(gm) for node in module.graph.nodes if node.op.startswith("call"))
-    return any(_name_of(node).split(".")[0] in _METADATA_MUTATORS for node in calls)
+    return not _METADATA_MUTATORS.isdisjoint(_called(gm))
 
 
-def _name_of(node: Node) -> str:
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+def _called(gm: GraphModule) -> set[str]:
+    """Names of what the graph and those nested in it call: `set_` for the method and for each overload alike.
+
+    Calls only: what an input is named says nothing.
+    """
+    calls = (node.target for module in graph_modules(gm) for node in module.graph.nodes if node.op.startswith("call"))
+    names = (target if isinstance(target, str) else getattr(target, "__name__", "") for target in calls)
+    return {name.partition(".")[0] for name in names}
 
 
 def _fits(fake: Any, real: torch.Tensor) -> bool:
@@ -148,8 +153,7 @@ def touches_storage(gm: GraphModule) -> bool:
 
     Then a storage's size is part of its meaning: code that was made for a larger one would read past the end.
     """
-    names = (_name_of(node).split(".")[0] for module in graph_modules(gm) for node in module.graph.nodes)
-    return any("storage" in name or name.startswith(("as_strided", "set_", "resize_")) for name in names)
+    return any("storage" in name or name.startswith(("as_strided", "set_", "resize_")) for name in _called(gm))
 
 
 def lifted_tensors(gm: GraphModule) -> dict[str, torch.Tensor]:

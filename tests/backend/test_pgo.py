@@ -362,3 +362,25 @@ def test_several_forms_are_joined():
 def test_what_is_no_line_is_passed_by(line):
     """Reading is total: it comes from outside."""
     assert _parsed([line]) == {}
+
+
+def test_nothing_is_learnt_of_inputs_whose_geometry_the_graph_changes(monkeypatch):
+    """Dynamo fails on guards of its own when such an input is dynamic from its first call on."""
+
+    def make():
+        def f(x):
+            torch.ops.aten.t_.default(x)
+            return x * 2
+
+        return torch.compile(f, backend="warmgraph")
+
+    def inputs():
+        return torch.arange(9.0).view(3, 3), torch.arange(9.0).view(3, 3).t()
+
+    for _ in range(2):  # as two processes
+        torch._dynamo.reset()
+        compiled = make()
+        for x in inputs():
+            wanted = x.clone().t() * 2
+            assert torch.equal(compiled(x), wanted)
+        assert warmgraph.flush()

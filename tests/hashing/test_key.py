@@ -188,6 +188,43 @@ def test_an_input_whose_metadata_changes_in_the_graph_is_described_as_it_was():
     assert changed(first, second) == {"inputs"}
 
 
+def test_a_storages_size_counts_where_the_graph_replaces_storages():
+    """Also when it is the operator's overload that is called, and not otherwise."""
+
+    def f(x):
+        torch.ops.aten.resize_.default(x, [2])
+        return x + 1
+
+    def g(x):
+        return torch.ops.aten.add.Tensor(x, 1)
+
+    for function, counts in ((f, {"inputs"}), (g, set())):
+        assert changed(key(function, torch.arange(4.0)), key(function, torch.arange(16.0).resize_(4))) == counts
+
+
+def test_a_function_of_torchs_own_extension_modules_has_a_name():
+    """`x.data` calls one that is bound to a record of pybind11's."""
+
+    def f(x):
+        return x.data + 1
+
+    assert not changed(key(f, X), key(f, Y))
+
+
+def test_a_refusal_names_no_address():
+    """Reasons are counted and compared between processes."""
+
+    def f(x, y):
+        x.data = y
+        return x + 1
+
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as refusal:
+        key(f, X.clone(), Y)
+    assert isinstance(refusal.value.inner_exception, Uncacheable)
+    assert "_lower_version_count_by_1" in str(refusal.value)
+    assert " at 0x" not in str(refusal.value)
+
+
 def test_a_function_from_outside_torch_is_refused_by_name():
     """allow_in_graph puts a user's function into the graph; its source is in no part of the key."""
 
