@@ -16,8 +16,26 @@ from typing import Any
 from warmgraph.cache import fork_safe_lock
 
 from . import torch_compat as compat
+from .donated import spare_live
 
 _capture = threading.local()
+
+
+def _let_patches_win() -> None:
+    """Who switches torch's caches off by an environment variable may still want this one, which needs their machinery.
+
+    Such a variable wins over every patch; as a default it holds wherever we do not compile.
+    """
+    for module, name in (
+        (compat.inductor_config, "fx_graph_cache"),
+        (compat.functorch_config, "enable_autograd_cache"),
+    ):
+        entry = module._config[name]
+        if entry.env_value_force is not compat.UNSET:
+            entry.env_value_default, entry.env_value_force = entry.env_value_force, compat.UNSET
+
+
+_let_patches_win()
 
 
 class Results:
@@ -81,6 +99,7 @@ def _save(original: Callable[..., Any]) -> Callable[..., Any]:
             original(key, entry, remote)
             return
         try:
+            spare_live(entry)  # before pre_save takes the live graphs out of it
             entry.pre_save()
         except Exception as error:  # noqa: BLE001 - as torch's own: the compile is good, only keeping it is not
             results.problem = f"{type(error).__name__}: {error}"

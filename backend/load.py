@@ -19,6 +19,7 @@ from warmgraph.hashing import Key, lifted_tensors
 
 from . import guards
 from . import torch_compat as compat
+from .donated import spared, take_donated
 from .generated import Payload, run_module
 from .kernels import serving
 from .unpickle import unpickle
@@ -51,12 +52,13 @@ class _Backward(_Graph):
     backward_state_indices: list[int] = field(default_factory=list)
     num_symints_saved_for_bw_: int = 0
     without_cudagraphs: bool = False
+    donated: tuple[int, ...] = ()
 
     def post_compile(self, graph: Any, fx_config: dict[str, Any]) -> Any:
         if self.without_cudagraphs:  # override_cudagraphs(bwd=False): its own decision, as in a compile
             fx_config = {**fx_config, "cudagraphs": compat.BoxedBool(False)}
         # `slots` recreate the class, so the zero-argument super() has no cell to look in.
-        compiled = _Graph.post_compile(self, graph, fx_config)
+        compiled = spared(_Graph.post_compile(self, graph, fx_config), self.donated)
         return torch._dynamo.disable(compiled, reason="do not trace generated backwards pass")
 
 
@@ -78,6 +80,7 @@ def load(hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any]) -> Callable
             backward_state_indices=backward.backward_state_indices,
             num_symints_saved_for_bw_=backward.num_symints_saved_for_bw_,
             without_cudagraphs=_backward_without_cudagraphs(gm),
+            donated=take_donated(result),
         )
     args = list(inputs)
     with serving(hit.files), _loading():

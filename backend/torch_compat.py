@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -54,12 +55,14 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental import symbolic_shapes
 from torch.fx.graph_module import reduce_graph_module
 from torch.serialization import _get_layout as layout_named
+from torch.utils._config_module import _UNSET_SENTINEL as UNSET
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._pytree import tree_leaves
 
 __all__ = [
     "config_modules",
     "OPDEFS",
+    "UNSET",
     "AOTAutogradCache",
     "AOTAutogradCacheInfo",
     "BoxedBool",
@@ -162,7 +165,7 @@ def unsafe_reason(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
             check_cacheable(gm)
             FxGraphCache._check_can_cache(gm, inputs) if takes_inputs else FxGraphCache._check_can_cache(gm)
     except (BypassAOTAutogradCache, BypassFxGraphCache) as refusal:
-        return " ".join(str(refusal).split())
+        return re.sub(r" at 0x[0-9a-f]+", "", " ".join(str(refusal).split()))  # one reason, one text
     return None
 
 
@@ -273,11 +276,8 @@ def no_dispatch_modes() -> contextlib.AbstractContextManager[Any]:
     return torch.utils._python_dispatch._disable_current_modes()  # type: ignore[no-any-return]
 
 
-def rebuild_tensor(storage: Any, *args: Any) -> torch.Tensor:
-    """A pickled tensor. Newer dtypes come with an untyped storage, and the dtype as an argument."""
-    typed = isinstance(storage, torch.TypedStorage)
-    rebuild = torch._utils._rebuild_tensor_v2 if typed else torch._utils._rebuild_tensor_v3
-    return rebuild(storage, *args)
+def graph_is_kept() -> bool:  # inside a backward: called with `retain_graph` or `create_graph`, so it may run again
+    return bool(torch._C._autograd._get_current_graph_task_keep_graph())
 
 
 def reset_cudagraphs() -> None:

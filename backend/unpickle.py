@@ -246,10 +246,17 @@ def _storage(data: bytes) -> Any:
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
+def _rebuilt(storage: Any, *args: Any) -> torch.Tensor:
+    """Newer dtypes come with an untyped storage, and the dtype as an argument."""
+    typed = isinstance(storage, torch.TypedStorage)
+    rebuild = torch._utils._rebuild_tensor_v2 if typed else torch._utils._rebuild_tensor_v3
+    return rebuild(storage, *args)
+
+
 def _tensor(storage: Any, offset: int, size: Any, stride: Any, requires_grad: bool, hooks: Any, *more: Any) -> Any:
     if not isinstance(storage, (torch.TypedStorage, torch.UntypedStorage)) or hooks:
         _refuse("a tensor", f"{type(storage).__qualname__} with hooks {hooks}")
-    return compat.rebuild_tensor(storage, offset, size, stride, bool(requires_grad), collections.OrderedDict(), *more)
+    return _rebuilt(storage, offset, size, stride, bool(requires_grad), collections.OrderedDict(), *more)
 
 
 def _defaultdict(factory: Any = None) -> Any:

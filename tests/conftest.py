@@ -1,5 +1,6 @@
 """Fresh processes and fresh stores for every test. No test sees another's cache, or the user's."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -25,9 +26,33 @@ def own_settings(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def inductor_cache(tmp_path_factory):
+def together(tmp_path_factory):
+    """A folder that all of pytest's own processes share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def inductor_cache(together):
     """Inductor's own folder for processes with a compiler: its probes and precompiled headers take seconds to make."""
-    return tmp_path_factory.mktemp("inductor")
+    folder = together / "inductor"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def once(together):
+    """`once(name, make)`: what `make` returns (plain values), made by whichever of pytest's processes comes first."""
+
+    def once(name, make):
+        made = together / f"{name}.json"
+        with (together / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                made.write_text(json.dumps(make()))
+            return json.loads(made.read_text())
+
+    return once
 
 
 @pytest.fixture
@@ -46,6 +71,7 @@ def environment(tmp_path, inductor_cache):
             WARMGRAPH_STRICT="1",
             # Without a compiler a process is another host: nothing of Inductor's is there.
             TORCHINDUCTOR_CACHE_DIR=str(inductor_cache if compiler else place / "inductor"),
+            TORCHINDUCTOR_COMPILE_THREADS="1",  # starting a pool of workers costs more than these kernels
             HF_HUB_OFFLINE="1",
             # Inductor's parallel atomics (a gradient of an embedding) round differently from run to run, with
             # or without a cache; bit-equality can be asked of one thread only.

@@ -177,10 +177,10 @@ CACHED = [name for name in NAMES if name not in BYPASSED]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(together):
     """Runs some of the cases in a fresh process, all on one store."""
-    folder = tmp_path_factory.mktemp("kinds")
-    (folder / "bin").mkdir()
+    folder = together / "kinds"
+    (folder / "bin").mkdir(parents=True, exist_ok=True)
     (folder / "program.py").write_text(PROGRAM)
 
     def run(name, cases, path):
@@ -191,6 +191,7 @@ def run(tmp_path_factory):
             # A learnt profile makes the second process begin with dynamic graphs that the first came to last, or never.
             WARMGRAPH_PGO="0",
             TORCHINDUCTOR_CACHE_DIR=str(folder / name),
+            TORCHINDUCTOR_COMPILE_THREADS="1",
             PATH=path or str(folder / "bin"),
         )
         process = subprocess.run(
@@ -209,9 +210,9 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def runs(run):
+def runs(run, once):
     """Every case that can be cached, in a cold process and in a warm one without a compiler."""
-    return run("cold", NAMES, os.environ["PATH"]), run("warm", CACHED, None)
+    return once("kinds", lambda: [run("cold", NAMES, os.environ["PATH"]), run("warm", CACHED, None)])
 
 
 @pytest.mark.parametrize("name", CACHED)

@@ -108,3 +108,16 @@ def test_an_option_that_inductor_does_not_know_is_its_error(run_python):
     assert run_python(BROKEN_GRAPH, WARMGRAPH_STRICT=0) is True or "True" in run_python(
         BROKEN_GRAPH, WARMGRAPH_STRICT=0
     )
+
+
+@pytest.mark.parametrize("variable", ["TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"])
+def test_who_switches_torchs_caches_off_still_has_this_one(run_python, variable):
+    """Torch insists on its own cache being on, and lets a variable win over every setting in the program."""
+    program = """
+import json, torch, warmgraph
+torch.compile(lambda x: x * 2 + 1, backend="warmgraph")(torch.ones(5))
+warmgraph.flush()
+print(json.dumps(warmgraph.stats()))
+"""
+    cold, warm = (run_python(program, **{variable: "0"}) for _ in range(2))
+    assert (cold["misses"], cold["bypasses"], warm["hits"]) == (1, 0, 1)

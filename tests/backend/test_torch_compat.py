@@ -8,7 +8,7 @@ import torch.distributed.device_mesh
 import torch.distributed.tensor.placement_types
 from torch._dynamo import output_graph, pgo, symbolic_convert
 from torch._dynamo.variables import builder
-from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, graph_compile, schemas
+from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, graph_compile, runtime_wrappers, schemas
 from torch._inductor import async_compile, codecache, output_code
 from torch.fx.experimental.proxy_tensor import make_fx
 from warmgraph.backend import registered
@@ -252,3 +252,21 @@ def test_what_torch_keeps_of_a_custom_operator_is_where_it_is_read():
     assert entry.torch_dispatch_rules._data == {}
     assert entry.symm_mem_args._symm_mem_args is None
     assert registered.library_kernels("wgcompat::op") == {"CompositeExplicitAutograd", "Meta", "Autograd"}
+
+
+def test_donated_buffers_are_named_by_position_in_the_runtime_metadata():
+    """`backend/donated.py` takes them out there, and that is where torch's refusal of `retain_graph` looks."""
+    assert "bw_donated_idxs" in schemas.ViewAndMutationMeta.__dataclass_fields__
+    assert "fw_metadata.bw_donated_idxs != []" in inspect.getsource(runtime_wrappers)
+    assert compat.graph_is_kept() in (True, False)
+
+
+def test_a_variable_that_forces_a_setting_can_be_made_a_default():
+    """`backend/capture.py` does so with the two that switch torch's caches off."""
+    for module, name in (
+        (compat.inductor_config, "fx_graph_cache"),
+        (compat.functorch_config, "enable_autograd_cache"),
+    ):
+        entry = module._config[name]
+        assert entry.env_value_force is compat.UNSET
+        assert hasattr(entry, "env_value_default")

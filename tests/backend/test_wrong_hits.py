@@ -7,7 +7,7 @@ case gave a wrong result once, here or in torch's own cache.
 import pytest
 
 PROGRAM = """
-import json, sys, torch, warmgraph
+import json, os, sys, torch, types, warmgraph
 
 V = int(sys.argv[1])
 CASES = {}
@@ -51,6 +51,28 @@ def backward_closes_over_an_edited_function():
 @case
 def backward_has_an_edited_default():
     return gradient(operator("default", lambda ctx, g, by=V: g * by))
+
+CONFIG = types.ModuleType("config")
+CONFIG.scale = V
+
+class Table:
+    __scale__ = V
+
+def scaled(g, config):
+    return g * config.scale
+
+@case
+def backward_hands_a_module_to_a_function():
+    return gradient(operator("handed", lambda ctx, g: scaled(g, CONFIG)))
+
+@case
+def backward_reads_a_member_with_two_underscores():
+    return gradient(operator("dunder", lambda ctx, g: g * Table.__scale__))
+
+@case
+def backward_reads_the_environment():
+    os.environ["SCALE_OF_THIS_RUN"] = str(V)
+    return gradient(operator("environ", lambda ctx, g: g * int(os.environ["SCALE_OF_THIS_RUN"])))
 
 LIB = torch.library.Library("wglib", "DEF")
 
@@ -142,24 +164,29 @@ NAMES = [
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def results(tmp_path_factory, inductor_cache, once):
     """What the two processes found, in turn, on one store."""
+    return once("wrong-hits", lambda: run_both(tmp_path_factory.mktemp("wrong-hits"), inductor_cache))
+
+
+def run_both(folder, inductor_cache):
     import json
     import os
     import subprocess
     import sys
 
-    folder = tmp_path_factory.mktemp("wrong-hits")
     (folder / "program.py").write_text(PROGRAM)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("WARMGRAPH_", "TORCH"))}
-    environment.update(WARMGRAPH_DIR=str(folder / "store"), WARMGRAPH_STRICT="1")
+    environment.update(WARMGRAPH_DIR=str(folder / "store"), WARMGRAPH_STRICT="1", TORCHINDUCTOR_COMPILE_THREADS="1")
     environment["WARMGRAPH_PGO"] = "0"  # both programs are to be traced alike
+    # What is bypassed is compiled as Inductor does, and torch's own caches get some of it wrong.
+    environment |= {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+    environment["TORCHINDUCTOR_CACHE_DIR"] = str(inductor_cache)
     found = []
     for version in ("2", "3"):
         process = subprocess.run(
             [sys.executable, "program.py", version],
-            # Apart: what is bypassed is compiled as Inductor does, and torch's own cache gets some of it wrong.
-            env={**environment, "TORCHINDUCTOR_CACHE_DIR": str(folder / f"inductor-{version}")},
+            env=environment,
             cwd=folder,
             capture_output=True,
             text=True,

