@@ -37,7 +37,7 @@ class Reach:
 
     loads: global names that it reads. names: those and every attribute it may ask for. stores: global names and
     variables of enclosing functions that it assigns. asks: it may ask for an attribute by a string. words: the
-    strings in it. operators: (how it came by `ops`, what it asks it for): `torch.ops.mine` is (("torch", "ops"), "mine").
+    strings in it. operators: how it came by `ops`, and what it asks it for (`torch.ops.mine`: torch, ops; mine).
     """
 
     loads: frozenset[str]

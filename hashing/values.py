@@ -35,7 +35,10 @@ def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
     """(name, value) of an object that is its class and these, else None: dataclasses, named tuples, namespaces."""
     kind = type(value)
     if isinstance(value, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
-        return [*((str(index), item) for index, item in enumerate(value)), *sorted(getattr(value, "__dict__", {}).items())]
+        return [
+            *((str(index), item) for index, item in enumerate(value)),
+            *sorted(getattr(value, "__dict__", {}).items()),
+        ]
     if kind.__module__ == "torch.autograd.grad_mode":  # `@torch.no_grad()` holds one; what it restores is not its own
         return [("mode", getattr(value, "mode", None))]
     if kind is types.SimpleNamespace:

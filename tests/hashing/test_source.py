@@ -98,6 +98,97 @@ def test_modules_that_hold_each_other_end():
     assert digest(text, one=one) == digest(text, one=one)
 
 
+CONFIG = "x = 1\nscale = {k}\nby = {{'n': {k}}}\nunused = {u}\n\ndef get(name):\n    return globals()[name]\n"
+WAYS = {
+    "handed to a function": "def g(x, m):\n    return x * m.scale\n\ndef f(x):\n    return g(x, cfg)\n",
+    "returned by a function": "def g():\n    return cfg\n\ndef f(x):\n    return x * g().scale\n",
+    "asked twice, for two things": "def g(x):\n    return x * cfg.scale\n\ndef f(x):\n    return g(x) * cfg.x\n",
+    "an attribute of a class": "class C:\n    m = cfg\n\ndef f(x):\n    return x * C.m.scale\n",
+    "an attribute of self": "class f:\n    m = cfg\n    def g(s, x):\n        return x * s.m.scale\n",
+    "by a string": "def g(m, n):\n    return getattr(m, n)\n\ndef f(x):\n    return x * g(cfg, 'scale')\n",
+    "by the key of a table": "T = {{'scale': 1}}\n\ndef f(x):\n    return [getattr(cfg, n) for n in T]\n",
+    "by a string put together": "cfg.scale_1 = {k}\n\ndef f(x, n=1):\n    return x * getattr(cfg, f'scale_{{n}}')\n",
+    "in its dictionary": "def f(x):\n    return x * vars(cfg)['scale'] + cfg.__dict__['x']\n",
+    "in a dataclass": "@dataclasses.dataclass\nclass D:\n    m: object\n\nd = D(cfg)\n\n"
+    "def f(x):\n    return d.m.scale\n",
+    "hung on a function": "def g(x):\n    return x\n\ng.by = cfg.scale\n\ndef h(x, u):\n    return u.by\n\n"
+    "def f(x):\n    return h(x, g)\n",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_used_of_a_module_counts_however_the_code_comes_by_it(way):
+    """A digest that forgets it gives edited code the old code's result."""
+
+    def with_config(k, u=0):
+        config = module(CONFIG.format(k=k, u=u))
+        return digest(WAYS[way].format(k=k), cfg=config, dataclasses=dataclasses)
+
+    assert with_config(2) == with_config(2, u=1) != with_config(3)
+
+
+@pytest.mark.parametrize("member", ["__scale__ = {k}", "__match_args__ = ('a', 'b')[::{k} - 3 or 1]"])
+def test_plain_members_with_two_underscores_count(member):
+    """They steer what code does, as any other attribute may."""
+    text = f"class f:\n    {member}\n"
+    assert digest(text.format(k=2)) == digest(text.format(k=2)) != digest(text.format(k=4))
+
+
+def test_what_lies_in_a_slot_or_beside_a_named_tuple_counts():
+    """Neither a dataclass's fields nor a tuple's items are all that such an object may hold."""
+    base = "class B:\n    __slots__ = ('h',)\n\n"
+    slot = f"{base}@dataclasses.dataclass\nclass D(B):\n    a: int = 1\n\nd = D()\nd.h = {{k}}\n"
+    pair = "class D(tuple):\n    _fields = ('a',)\n\nd = D((1,))\nd.h = {k}\n"
+    for text in (slot, pair):
+        two, same, three = (
+            digest(f"{text.format(k=k)}\ndef f():\n    return d.h\n", dataclasses=dataclasses) for k in (2, 2, 3)
+        )
+        assert two == same != three
+
+
+@pytest.mark.parametrize(
+    "how", ["globals()['K']", "eval('K')", "os.environ['K']", "sys.modules['k'].K", "importlib.import_module('k').K"]
+)
+def test_a_look_up_that_cannot_be_followed_is_refused(how):
+    """In a function of an operator as well: another process may have another value there."""
+    with pytest.raises(Uncacheable, match="depends on more than its code"):
+        digest(f"import os, sys, importlib\nK = 2\n\ndef f(x):\n    return x * {how}\n")
+
+
+def test_a_module_that_makes_up_its_attributes_is_refused():
+    """What it will answer lies nowhere to be seen."""
+
+    class Lazy(types.ModuleType):
+        def __getattr__(self, name):
+            return 2
+
+    with pytest.raises(Uncacheable, match="makes up its attributes"):
+        digest("def f(x):\n    return lazy.scale\n", lazy=Lazy("lazy_made"))
+
+
+def test_a_module_of_the_users_may_be_called_ops():
+    """`ops.scale` is an operator only if `ops` is torch's."""
+    ops = "def scale(x):\n    return x * {k}\n"
+    package = types.ModuleType("made_package")
+
+    def with_ops(text, k):
+        package.ops = module(ops.format(k=k))
+        return digest(text, ops=package.ops, package=package)
+
+    for text in ("def f(x):\n    return ops.scale(x)\n", "def f(x):\n    return package.ops.scale(x)\n"):
+        assert with_ops(text, 2) == with_ops(text, 2) != with_ops(text, 3)
+
+
+@pytest.mark.parametrize("how", ["torch.ops.{n}.f(x)", "(lambda o: o.{n}.f(x))(torch.ops)", "O.{n}.f(x)"])
+def test_operators_are_refused_however_the_code_comes_by_them(how):
+    """Their fakes and backwards are described for the graph's own nodes alone."""
+    library = torch.library.Library(f"made_ops{next(COUNT)}", "DEF")
+    library.define("f(Tensor x) -> Tensor")
+    assert getattr(torch.ops, library.ns).f
+    with pytest.raises(Uncacheable, match=r"operators of torch\.ops"):
+        digest(f"def f(x):\n    return {how.format(n=library.ns)}\n", torch=torch, O=torch.ops)
+
+
 def test_recursion_and_caches_and_loggers_are_no_obstacle():
     """Ordinary code stays describable."""
     text = (
