@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from importlib import metadata
 from typing import Any
 
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, graph_modules, is_fixed, source_digest
+from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, encode, graph_modules, is_fixed, source_digest
 
 from . import registered
 from . import torch_compat as compat
@@ -47,11 +48,12 @@ def _refuse_autotuned(overload: Any) -> None:
     raise Uncacheable(f"operator {overload.name()} has autotuned implementations that torch does not hand out")
 
 
-def _describe_operator(overload: Any) -> dict[str, Any]:
+def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Schema, tags, and every Python function that tracing inlines or relies on, with all it reaches.
 
     The implementation proper is called by the operator's name and not part of the compiled code; the fake
-    (meta) one decides shapes, and backward formulas and composite implementations are traced through.
+    (meta) one decides shapes, and backward formulas and composite implementations are traced through. These may
+    call other operators, which are described with it. within: the operators that lead here.
     """
     name = overload.name()
     if overload in registered.autotuned_operators():
@@ -65,7 +67,9 @@ def _describe_operator(overload: Any) -> dict[str, Any]:
     }
     functions = python_implementations(overload)
     for role, function in sorted(functions.items()):
-        description[role] = source_digest(function, f"operator {name} ({role})")
+        description[role] = source_digest(
+            function, f"operator {name} ({role})", leaf=functools.partial(_inner_operator, within | {name})
+        )
     for number, kernel in enumerate(compat.triton_kernels_of(name)):
         description[f"triton {number}"] = _kernel(kernel)
     definition = _definition(overload)
@@ -75,6 +79,15 @@ def _describe_operator(overload: Any) -> dict[str, Any]:
         description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
         _refuse(name, registered.library_kernels(name) - _OWN - _AUTOCAST - _CALLED)
     return description
+
+
+def _inner_operator(within: frozenset[str], value: Any) -> str | None:
+    """An operator that another one's backward or fake calls. One that leads back to itself is described already."""
+    found = [value._opoverload] if isinstance(value, compat.CustomOpDef) else overloads(value)
+    if not found or found[0].namespace in TORCH_NAMESPACES:
+        return None
+    told = {one.name(): None if one.name() in within else _describe_operator(one, within) for one in found}
+    return f"operators {encode(told)}"
 
 
 # Dispatch keys whose kernels compiled code calls by name; the others are traced through.

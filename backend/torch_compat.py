@@ -48,7 +48,7 @@ from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstant
 from torch._inductor.triton_bundler import TritonBundler
 from torch._inductor.utils import BoxedBool
 from torch._library import simple_registry
-from torch._library.custom_ops import OPDEFS
+from torch._library.custom_ops import OPDEFS, CustomOpDef
 from torch._library.triton import get_triton_kernels_for_op
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import GraphModule, Node
@@ -74,6 +74,7 @@ __all__ = [
     "CompiledFxGraph",
     "CompiledFxGraphConstants",
     "CppPythonBindingsCodeCache",
+    "CustomOpDef",
     "OpOverload",
     "OpOverloadPacket",
     "OrderedSet",

@@ -137,8 +137,10 @@ class _Walk:
             self._say(f"member {value.name}")
             self._code(type(value))
         elif is_operator(value) or is_higher_order(value):
-            self._operators([getattr(value, "namespace", None) or value._qualified_op_name.split("::")[0]])
-            self._say(identify(value))
+            text = self._leaf(value) if self._leaf is not None else None
+            if text is None:
+                self._operators([getattr(value, "namespace", None) or value._qualified_op_name.split("::")[0]])
+            self._say(text if text is not None else identify(value))
         elif (attributes := attributes_of(value)) is not None:
             self._instance(value, attributes)
         else:

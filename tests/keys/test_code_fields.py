@@ -55,6 +55,38 @@ def test_a_function_that_tracing_relies_on_changes_its_line(role, monkeypatch, r
     record_property("key_field", ["code", role])
 
 
+INNER = "wgfields::inner"
+
+
+@torch.library.custom_op(INNER, mutates_args=())
+def inner(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+def calls_inner(ctx, g):
+    return inner(g)
+
+
+def calls_its_overload(ctx, g, call=torch.ops.wgfields.inner.default):
+    return call(g)
+
+
+def calls_the_first_again(ctx, g):
+    return operator(g)
+
+
+@pytest.mark.parametrize("backward", [calls_inner, calls_its_overload])
+def test_an_operator_that_a_backward_calls_is_described_with_it(backward, monkeypatch, record_property):
+    """Operators mostly come in pairs, a forward and a backward; the second may even lead back to the first."""
+    found = []
+    monkeypatch.setattr(compat.OPDEFS[NAME], "_backward_fn", backward)
+    for function in (one, two, calls_the_first_again):
+        monkeypatch.setattr(compat.OPDEFS[INNER], "_backward_fn", function)
+        found.append(key())
+    assert changed(found[0], found[1]) == changed(found[1], found[2]) == changed(found[0], found[2]) == {"code"}
+    record_property("key_field", ["code", "operator that a backward calls"])
+
+
 def test_autocast_of_an_operator_changes_its_line(monkeypatch, record_property):
     """A dtype that `register_autocast` casts to."""
     before = key()
