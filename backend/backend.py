@@ -8,7 +8,6 @@ from typing import Any
 
 from torch.fx import GraphModule
 from warmgraph.cache import Journal, Mode, Settings, journal_dir, open_cache, reset_in_child, settings
-from warmgraph.hashing import changes_metadata
 
 from . import torch_compat as compat
 from .compiler_settings import inductor_options
@@ -51,8 +50,7 @@ class Backend:
             return compat.compile_fx(gm, inputs, patches)
         run = self._engine_for(current).compile(gm, inputs, patches)
         if self._profiles is not None:
-            learn = self._profiles.keep_to_ourselves if changes_metadata(gm) else self._profiles.tell
-            attempt("profile", current.strict, learn)
+            attempt("profile", current.strict, self._profiles.tell, gm)
         return run
 
     def prepare(self) -> None:

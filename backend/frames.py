@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from warmgraph.hashing import encode, is_fixed, sha256_hex
+from warmgraph.hashing import encode, is_fixed, meaning, sha256_hex
 
 MAX_FUNCTIONS = 64  # beyond them, functions that a frame reaches do not count
 
@@ -35,7 +35,7 @@ def frame_key(code: types.CodeType, values: Mapping[str, Any], names: Mapping[st
 
 def code_digest(code: types.CodeType) -> str:
     """16 hex digits for what `code` executes."""
-    return sha256_hex(encode(_plain(code)).encode())[:16]
+    return sha256_hex(encode(_what(code)).encode())[:16]
 
 
 class _Walk:
@@ -50,7 +50,7 @@ class _Walk:
         self.lines.append(encode(value))
 
     def code(self, code: types.CodeType, names: Mapping[str, Any]) -> None:
-        self.say(_plain(code))
+        self.say(_what(code))
         for name in sorted({name for name in _names(code) if name in names}):
             self.value(name, names[name])
 
@@ -109,13 +109,6 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _plain(code: types.CodeType) -> list[Any]:
-    """What code executes, in plain values: no file, no line."""
-    return [
-        getattr(code, "co_qualname", code.co_name),  # since Python 3.11
-        [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags],
-        code.co_code,
-        getattr(code, "co_exceptiontable", b""),
-        [_plain(constant) if isinstance(constant, types.CodeType) else constant for constant in code.co_consts],
-        [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars],
-    ]
+def _what(code: types.CodeType) -> list[str]:
+    """What code is called in its module, and all that decides what it does."""
+    return [getattr(code, "co_qualname", code.co_name), meaning(code)]  # qualified since Python 3.11

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch.fx import GraphModule
 from warmgraph.cache import Learning, profile_of, today
-from warmgraph.hashing import Uncacheable
+from warmgraph.hashing import Uncacheable, changes_metadata
 
 from . import torch_compat as compat
 from .fallback import Failure, attempt, warn_once
@@ -116,23 +117,21 @@ class FrameProfiles:
             frame.untold = frame.untold or line not in frame.noted
             frame.noted[line] = today()
 
-    def tell(self) -> None:
+    def tell(self, gm: GraphModule) -> None:
         """Hand on what is new of the frame last seen, in the background. Called when its compile has succeeded.
 
-        Of one that failed nothing is told: it may be what varies that does not compile.
+        Of one that failed nothing is told: it may be what varies that does not compile. Nor of one whose graph
+        changes the geometry of its inputs, now or later: Dynamo compares sizes and strides after the trace with its
+        guards on those before it, and fails when they are dynamic from the start; what came to be dynamic here may
+        not begin so elsewhere.
         """
         frame = self._current
-        if frame is not None and frame.untold and frame.key is not None:
+        if frame is None or frame.key is None:
+            return
+        if changes_metadata(gm):
+            frame.key = None
+        elif frame.untold:
             frame.untold = not self._learning.learn(frame.key, profile_of(frame.noted), frame.about)
-
-    def keep_to_ourselves(self) -> None:
-        """Tell nothing of the frame last seen. Called when its graph changes the geometry of its inputs.
-
-        Dynamo compares sizes and strides after the trace with its guards on those before it, and fails when they are
-        dynamic from the start; what came to be dynamic here may not begin so elsewhere.
-        """
-        if self._current is not None:
-            self._current.key = None
 
     def forget(self) -> None:
         self._frames.clear()

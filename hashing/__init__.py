@@ -9,6 +9,7 @@ from .graph import HOOKS, graph_modules
 from .hooks import Hook
 from .inputs import changes_metadata, lifted_tensors
 from .key import KEY_VERSION, PART_NAMES, Key, Part
+from .reach import meaning
 from .source import source_digest
 from .symbols import assign_slots
 from .targets import TORCH_NAMESPACES, is_higher_order
@@ -35,6 +36,7 @@ __all__ = [
     "is_higher_order",
     "key_of",
     "lifted_tensors",
+    "meaning",
     "sha256_hex",
     "source_digest",
 ]

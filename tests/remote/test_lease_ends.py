@@ -8,29 +8,10 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import seal
-from warmgraph.cache.remote import RedisLease, RedisLeases
 from warmgraph.cache.remote import lease as lease_module
 from warmgraph.cache.typing import Held
 
-KEY = f"wg1{7:064x}"
-VALUE, FENCE = f"wg:tests:{{{KEY}}}:lease", f"wg:tests:{{{KEY}}}:fence"
-
-
-def take(leases: RedisLeases) -> RedisLease:
-    lease = leases.acquire(KEY)
-    assert isinstance(lease, RedisLease)
-    return lease
-
-
-def give(lease: RedisLease | Held, *, ok: bool = True) -> None:
-    """Give a lease back, and wait until the server knows."""
-    assert isinstance(lease, RedisLease)
-    lease.release(ok=ok)
-    assert lease._leases.flush(5)
-
-
-def is_free(leases: RedisLeases) -> bool:
-    return leases.peek(KEY) is None
+from .leases import FENCE, KEY, VALUE, give, is_free, take
 
 
 def entry(token: int, make: Any) -> bytes:

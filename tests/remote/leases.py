@@ -1,0 +1,26 @@
+"""Taking and giving back one lease, for the tests of leases. No tests here."""
+
+from __future__ import annotations
+
+from warmgraph.cache.remote import RedisLease, RedisLeases
+from warmgraph.cache.typing import Held
+
+KEY = f"wg1{1:064x}"
+VALUE, FENCE = f"wg:tests:{{{KEY}}}:lease", f"wg:tests:{{{KEY}}}:fence"
+
+
+def take(leases: RedisLeases) -> RedisLease:
+    lease = leases.acquire(KEY)
+    assert isinstance(lease, RedisLease)
+    return lease
+
+
+def give(lease: RedisLease | Held, *, ok: bool = True) -> None:
+    """Give a lease back, and wait until the server knows."""
+    assert isinstance(lease, RedisLease)
+    lease.release(ok=ok)
+    assert lease._leases.flush(5)
+
+
+def is_free(leases: RedisLeases) -> bool:
+    return leases.peek(KEY) is None
