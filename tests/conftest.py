@@ -108,6 +108,30 @@ def run_python(environment, tmp_path):
     return run
 
 
+@pytest.fixture(scope="session")
+def run_in(inductor_cache):
+    """Runs a program in a folder that holds a store for several processes; returns the JSON that it prints last."""
+
+    def run_in(folder, program, *arguments, **extra):
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("WARMGRAPH_", "TORCH"))
+        }
+        environment |= {"WARMGRAPH_DIR": str(folder / "store"), "WARMGRAPH_STRICT": "1"}
+        environment |= {"TORCHINDUCTOR_CACHE_DIR": str(inductor_cache)} | extra
+        process = subprocess.run(
+            [sys.executable, str(program), *arguments],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=550,
+        )
+        assert process.returncode == 0, process.stderr[-4000:]
+        return json.loads(process.stdout.splitlines()[-1])
+
+    return run_in
+
+
 @pytest.fixture
 def run_worker(environment, tmp_path):
     """Runs `benchmarks/worker.py` in a fresh process and returns the JSON it prints."""

@@ -1,9 +1,6 @@
 """Ways to call torch.compile and things that code does: each compiled in one process and loaded in another."""
 
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 from warmgraph.cache import read
@@ -177,33 +174,23 @@ CACHED = [name for name in NAMES if name not in BYPASSED]
 
 
 @pytest.fixture(scope="module")
-def run(together):
+def run(together, run_in):
     """Runs some of the cases in a fresh process, all on one store."""
     folder = together / "kinds"
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     (folder / "program.py").write_text(PROGRAM)
 
     def run(name, cases, path):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("WARMGRAPH_", "TORCH"))}
-        environment.update(
-            WARMGRAPH_DIR=str(folder / "store"),
-            WARMGRAPH_STRICT="1",
+        return run_in(
+            folder,
+            "program.py",
+            *cases,
             # A learnt profile makes the second process begin with dynamic graphs that the first came to last, or never.
             WARMGRAPH_PGO="0",
             TORCHINDUCTOR_CACHE_DIR=str(folder / name),
             TORCHINDUCTOR_COMPILE_THREADS="1",
             PATH=path or str(folder / "bin"),
         )
-        process = subprocess.run(
-            [sys.executable, "program.py", *cases],
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=550,
-        )
-        assert process.returncode == 0, process.stderr[-4000:]
-        return json.loads(process.stdout.splitlines()[-1])
 
     run.store = folder / "store"
     return run

@@ -164,37 +164,17 @@ NAMES = [
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory, inductor_cache, once):
+def results(tmp_path_factory, run_in, once):
     """What the two processes found, in turn, on one store."""
-    return once("wrong-hits", lambda: run_both(tmp_path_factory.mktemp("wrong-hits"), inductor_cache))
+    return once("wrong-hits", lambda: run_both(tmp_path_factory.mktemp("wrong-hits"), run_in))
 
 
-def run_both(folder, inductor_cache):
-    import json
-    import os
-    import subprocess
-    import sys
-
+def run_both(folder, run_in):
     (folder / "program.py").write_text(PROGRAM)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("WARMGRAPH_", "TORCH"))}
-    environment.update(WARMGRAPH_DIR=str(folder / "store"), WARMGRAPH_STRICT="1", TORCHINDUCTOR_COMPILE_THREADS="1")
-    environment["WARMGRAPH_PGO"] = "0"  # both programs are to be traced alike
+    settings = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "WARMGRAPH_PGO": "0"}  # both programs are to be traced alike
     # What is bypassed is compiled as Inductor does, and torch's own caches get some of it wrong.
-    environment |= {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
-    environment["TORCHINDUCTOR_CACHE_DIR"] = str(inductor_cache)
-    found = []
-    for version in ("2", "3"):
-        process = subprocess.run(
-            [sys.executable, "program.py", version],
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=500,
-        )
-        assert process.returncode == 0, process.stderr[-3000:]
-        found.append(json.loads(process.stdout.splitlines()[-1]))
-    return found
+    settings |= {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+    return [run_in(folder, "program.py", version, **settings) for version in ("2", "3")]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,9 +1,5 @@
 """Saved-tensors hooks across processes: found again with a hash, bypassed without, missed with another."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,32 +18,15 @@ BESIDE_INDUCTOR = ("float8_wrapped", "int8_symbolic")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory, inductor_cache):
+def runs(tmp_path_factory, run_in):
     """What three processes on one store made of each case; `warm` has no compiler."""
     folder = tmp_path_factory.mktemp("hooks")
     (folder / "bin").mkdir()
 
     def run(name, *arguments):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("WARMGRAPH_", "TORCH"))}
-        environment.update(
-            WARMGRAPH_DIR=str(folder / "store"),
-            WARMGRAPH_STRICT="1",
-            TORCHINDUCTOR_CACHE_DIR=str(folder / "elsewhere" if name == "warm" else inductor_cache),
-            OMP_NUM_THREADS="1",
-            PYTHONHASHSEED=str(len(name)),
-        )
-        if name == "warm":
-            environment["PATH"] = str(folder / "bin")
-        process = subprocess.run(
-            [sys.executable, str(WORKER), *arguments],
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=500,
-        )
-        assert process.returncode == 0, process.stderr[-4000:]
-        return json.loads(process.stdout.splitlines()[-1])
+        elsewhere = {"PATH": str(folder / "bin"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "elsewhere")}
+        extra = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": str(len(name))} | (elsewhere if name == "warm" else {})
+        return run_in(folder, WORKER, *arguments, **extra)
 
     found = {
         "cold": run("cold", "v1", "2", *BESIDE_INDUCTOR),
