@@ -55,6 +55,11 @@ def once(together):
     return once
 
 
+def unset():
+    """This process's environment, less what says something to torch or to us."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("WARMGRAPH_", "TORCH"))}
+
+
 @pytest.fixture
 def environment(tmp_path, inductor_cache):
     """Makes the environment of a fresh process: `environment(compiler=False, name="x", WARMGRAPH_MODE="off")`."""
@@ -65,7 +70,7 @@ def environment(tmp_path, inductor_cache):
         made += 1
         place = tmp_path / f"process-{made}"
         (place / "bin").mkdir(parents=True)
-        found = {name: value for name, value in os.environ.items() if not name.startswith(("WARMGRAPH_", "TORCH"))}
+        found = unset()
         found.update(
             WARMGRAPH_DIR=str(tmp_path / "store"),
             WARMGRAPH_STRICT="1",
@@ -113,10 +118,7 @@ def run_in(inductor_cache):
     """Runs a program in a folder that holds a store for several processes; returns the JSON that it prints last."""
 
     def run_in(folder, program, *arguments, **extra):
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("WARMGRAPH_", "TORCH"))
-        }
-        environment |= {"WARMGRAPH_DIR": str(folder / "store"), "WARMGRAPH_STRICT": "1"}
+        environment = unset() | {"WARMGRAPH_DIR": str(folder / "store"), "WARMGRAPH_STRICT": "1"}
         environment |= {"TORCHINDUCTOR_CACHE_DIR": str(inductor_cache)} | extra
         process = subprocess.run(
             [sys.executable, str(program), *arguments],
