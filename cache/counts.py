@@ -19,6 +19,7 @@ class Counts:
     bypasses: int = 0
     failures: int = 0
     verified: int = 0
+    skipped: int = 0
     seconds_saved: float = 0.0
     tiers: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Tally:
                 bypasses=self._outcomes[Outcome.BYPASS],
                 failures=self._outcomes[Outcome.FAILED],
                 verified=self._outcomes[Outcome.VERIFIED],
+                skipped=self._outcomes[Outcome.SKIPPED],
                 seconds_saved=self._seconds_saved,
                 tiers=dict(self._tiers),
                 reasons=dict(self._reasons),

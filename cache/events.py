@@ -25,6 +25,7 @@ class Outcome(str, Enum):
     BYPASS = "bypass"
     FAILED = "failed"
     VERIFIED = "verified"  # a hit compared with a fresh compile; without a reason they agree
+    SKIPPED = "skipped"  # a graph that was to run in CUDA graphs runs without; the reason says why
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class Event:
     value. seconds: by phase (hash, fetch, load, compile, publish). seconds_saved: compile seconds that a hit
     spared. detail: one line for humans, such as what to do. nearest: of a miss, the key of the entry that resembles
     it most; differs: the parts in which they differ. started: unix seconds when this process began to use the cache;
-    in containers host and pid alone are the same in every run.
+    in containers host and pid alone are the same in every run. backend: by the name given to `torch.compile`.
+    job: what a scheduler calls the run that this process is part of.
     """
 
     outcome: Outcome
@@ -59,6 +61,9 @@ class Event:
     nearest: str | None = None
     differs: Sequence[str] | None = None
     started: float | None = _STARTED
+    backend: str | None = None
+    namespace: str | None = None
+    job: str | None = None
 
 
 EventDict = dict[str, Any]
@@ -109,7 +114,7 @@ _NEWER: dict[str, Callable[[object], bool]] = {
     "nearest": _optional(_is_text),
     "differs": _optional(_list_of(_is_text)),
     "started": _optional(_is_number),
-}
+} | {name: _optional(_is_text) for name in ("backend", "namespace", "job")}
 
 
 def encode_event(event: Event) -> bytes:

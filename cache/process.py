@@ -28,6 +28,7 @@ def as_plain(counts: Counts) -> dict[str, Any]:
         "bypasses": counts.bypasses,
         "failures": counts.failures,
         "verified": counts.verified,
+        "skipped": counts.skipped,
         "seconds_saved": round(counts.seconds_saved, 3),
         "reasons": dict(counts.reasons),
         "tiers": dict(counts.tiers),

@@ -25,7 +25,7 @@ from warmgraph.cache import (
 
 from .output import epilog, json_option, plain, print_json, seconds, size, table, talk
 
-COUNTED = ("hits", "misses", "bypasses", "failures", "verified", "seconds_saved")
+COUNTED = ("hits", "misses", "bypasses", "failures", "verified", "skipped", "seconds_saved")
 TIP = 'TIP: run a model with torch.compile(model, backend="warmgraph"), or set WARMGRAPH_DIR to where a store is'
 
 
@@ -66,6 +66,7 @@ def stats(as_json: bool) -> int:
         ("bypasses", found["bypasses"]),
         ("failures", found["failures"]),
         ("hits verified", found["verified"]),
+        ("CUDA graphs skipped", found["skipped"]),
         ("compile time saved", seconds(found["seconds_saved"])),
     ]
     if counts.reasons:

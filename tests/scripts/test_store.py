@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-STATS = {"version", "hits", "misses", "bypasses", "failures", "verified", "seconds_saved", "entries", "bytes"}
+STATS = {
+    "version",
+    "hits",
+    "misses",
+    "bypasses",
+    "failures",
+    "verified",
+    "skipped",
+    "seconds_saved",
+    "entries",
+    "bytes",
+}
 PRUNED = {"version", "entries", "blobs", "bytes_freed", "leftovers", "bytes", "files", "bytes_waiting"}
 
 
@@ -17,14 +28,14 @@ def test_stats_json_has_exactly_its_keys(run: Any, publish: Any, journaled: Any,
     publish(2)
     for outcome, saved in (
         *(("hit", 1.5), ("hit", 2.0), ("miss", None)),
-        *(("bypass", None), ("failed", None), ("verified", None)),
+        *(("bypass", None), ("failed", None), ("verified", None), ("skipped", None)),
     ):
         journaled(outcome, seconds_saved=saved, reason=None if outcome == "hit" else "absent")
     ran = run("stats", "--json")
     assert ran.status == 0
     assert ran.json.keys() == STATS
     stored = sum(path.stat().st_size for folder in ("entries", "near", "objects") for path in files(folder))
-    assert list(ran.json.values()) == [1, 2, 1, 1, 1, 1, 3.5, 2, stored]
+    assert list(ran.json.values()) == [1, 2, 1, 1, 1, 1, 1, 3.5, 2, stored]
 
 
 def test_stats_for_people(run: Any, publish: Any, journaled: Any, root: Path) -> None:
