@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -35,7 +38,7 @@ def compile_apart(gm: GraphModule, mode: Any, fakes: Sequence[Any]) -> tuple[Cal
     """
     again = GraphModule(gm, copy.deepcopy(gm.graph))  # its passes may change the graph, which is still to be run
     context = compat.tracing(compat.TracingContext(mode))
-    with compat.compile_lock(), context, _seeds_left_alone(), capture_result() as results:
+    with compat.compile_lock(), context, _unseen(), capture_result() as results:
         run = compat.compile_fx(again, fakes, WITHOUT_CUDAGRAPHS)
     result = results.outermost()
     if result is None:
@@ -47,23 +50,54 @@ _apart = threading.local()
 
 
 @contextlib.contextmanager
-def _seeds_left_alone() -> Iterator[None]:
-    """torch's compilers end by putting the random state back to what it was; the step has moved on by then."""
-    original = compat.dynamo_utils.preserve_rng_state
-    if not hasattr(original, "_warmgraph"):
-
-        def preserve_rng_state() -> contextlib.AbstractContextManager[None]:
-            return contextlib.nullcontext() if getattr(_apart, "on", False) else original()
-
-        preserve_rng_state._warmgraph = True  # type: ignore[attr-defined]
-        for name, module in list(sys.modules.items()):  # several modules of torch have it under a name of their own
-            if name.startswith("torch.") and vars(module).get("preserve_rng_state") is original:
-                vars(module)["preserve_rng_state"] = preserve_rng_state
+def _unseen() -> Iterator[None]:
+    """While open, what torch does on this thread leaves no trace in what others are doing."""
+    _leave_seeds_alone()
+    _trace_in_private()
     _apart.on = True
     try:
         yield
     finally:
         _apart.on = False
+
+
+def _leave_seeds_alone() -> None:
+    """torch's compilers end by putting the random state back to what it was; the step has moved on by then."""
+    original = compat.dynamo_utils.preserve_rng_state
+    if hasattr(original, "_warmgraph"):
+        return
+
+    def preserve_rng_state() -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if getattr(_apart, "on", False) else original()
+
+    preserve_rng_state._warmgraph = True  # type: ignore[attr-defined]
+    for name, module in list(sys.modules.items()):  # several modules of torch have it under a name of their own
+        if name.startswith("torch.") and vars(module).get("preserve_rng_state") is original:
+            vars(module)["preserve_rng_state"] = preserve_rng_state
+
+
+def _trace_in_private() -> None:
+    """A tracer says that it is at work in a global of its module, and compiled functions refuse to run meanwhile.
+
+    The step would be taken down by it. So a trace apart writes into globals of its own.
+    """
+    original = torch.fx.Tracer.trace
+    if hasattr(original, "_warmgraph"):
+        return
+
+    inner = inspect.unwrap(original)  # Dynamo has wrapped it, so as not to trace it
+
+    @functools.wraps(original)
+    def trace(self: Any, *arguments: Any, **named: Any) -> Any:
+        if not getattr(_apart, "on", False):
+            return original(self, *arguments, **named)
+        own = dict(inner.__globals__)
+        private = FunctionType(inner.__code__, own, inner.__name__, inner.__defaults__, inner.__closure__)
+        private.__kwdefaults__ = inner.__kwdefaults__
+        return torch._dynamo.disable(private)(self, *arguments, **named)
+
+    trace._warmgraph = True  # type: ignore[attr-defined]
+    torch.fx.Tracer.trace = trace  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,53 @@ def test_threads_that_share_a_hit_get_one_verdict(run_python, cold):
     assert (found["stats"]["hits"], found["stats"]["verified"]) == (1, 1)
 
 
+CALLED_WHILE_TRACING = (
+    PROGRAM.split("out = {}")[0]
+    + """
+import threading
+from warmgraph.backend.apart import _apart, _unseen
+
+compiled = torch.compile(scaled, backend="eager")
+x = torch.linspace(0, 1, 12)
+compiled(x)
+begun, called = threading.Event(), threading.Event()
+
+class Slow(torch.fx.Tracer):
+    def create_node(self, *args, **named):
+        begun.set()
+        assert called.wait(60)
+        return super().create_node(*args, **named)
+
+def trace():
+    with _unseen():
+        Slow().trace(scaled)
+
+thread = threading.Thread(target=trace)
+thread.start()
+assert begun.wait(60)
+result = compiled(x)
+called.set()
+thread.join()
+refused = False
+try:
+    torch.fx.symbolic_trace(compiled)
+except RuntimeError:
+    refused = True
+print(json.dumps({"sum": result.sum().item(), "right": scaled(x).sum().item(), "refused": refused}))
+"""
+)
+
+
+def test_a_step_runs_while_the_fresh_compile_traces(run_python):
+    """torch refuses to run a compiled function while anything traces, in whichever thread; a check must not be that.
+
+    In its own thread a user's trace of a compiled function is refused as ever.
+    """
+    found = run_python(CALLED_WHILE_TRACING, "2")
+    assert found["sum"] == found["right"]
+    assert found["refused"]
+
+
 def test_nothing_is_verified_unless_it_is_asked_for(run_python, cold):
     assert run(run_python, 2, "scaled")["stats"]["verified"] == 0
     assert run(run_python, 2, "scaled", WARMGRAPH_VERIFY="0")["stats"]["verified"] == 0

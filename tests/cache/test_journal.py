@@ -267,7 +267,7 @@ def test_stats_counts_what_is_recorded(tmp_path: Path) -> None:
         record(Journal(folder), Event(Outcome.HIT, tier="disk", seconds_saved=1.0))
     after = stats()
     assert after["hits"] - before["hits"] == 2
-    assert after["seconds_saved"] - before["seconds_saved"] == 2.0
+    assert after["seconds_saved"] - before["seconds_saved"] == pytest.approx(2.0)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
