@@ -15,16 +15,42 @@ def guard_count(env: Any) -> int:
 
 
 def lost_guards(env: Any, since: int, inputs: Sequence[Any]) -> list[str]:
-    """Guards that a compile added and that no expression over the symbolic inputs can say.
+    """Guards that a compile added and that an entry does not say.
 
     An entry's guards speak of SymInt inputs; one on a float's value, say, is dropped from them (by torch's own
-    cache as well, which then serves code with the wrong value baked in).
+    cache as well, which then serves code with the wrong value baked in). So is one on a symbol that the compile
+    afterwards found equal to another: torch keeps the guards that name the symbols which are left.
     """
-    known: set[Any] = set()
-    for value in compat.backed_symints(inputs):
-        known |= value.node._expr.free_symbols
-    added = env.guards[since:] if env is not None else []
-    return [str(guard.expr) for guard in added if not guard.expr.free_symbols <= known]
+    if env is None:
+        return []
+    symints = compat.backed_symints(inputs)
+    known = _equal_before(env, since, {symbol for value in symints for symbol in value.node._expr.free_symbols})
+    left = {value.node.expr for value in symints if value.node.expr.is_Symbol}
+    return [str(guard.expr) for guard in env.guards[since:] if not _is_said(env, guard.expr, known, left)]
+
+
+def _equal_before(env: Any, since: int, symbols: set[Any]) -> set[Any]:
+    """`symbols`, and those that were equal to one of them before the compile: a key tells them no more apart."""
+    known, growing = set(symbols), True
+    pairs = [guard.expr.free_symbols for guard in env.guards[:since] if _is_equality(guard.expr)]
+    while growing:
+        more = {symbol for pair in pairs if pair & known for symbol in pair}
+        growing, known = not more <= known, known | more
+    return known
+
+
+def _is_equality(expression: Any) -> bool:
+    return bool(expression.is_Equality and all(side.is_Symbol for side in expression.args))
+
+
+def _is_said(env: Any, expression: Any, known: set[Any], left: set[Any]) -> bool:
+    """Whether it is said of inputs: by itself, by two inputs being equal, or by the range of one."""
+    if not expression.free_symbols <= known:
+        return False
+    if expression.free_symbols <= left:
+        return True
+    now = env.replace(expression)
+    return bool(now == True or env.bound_sympy(now).lower == True)  # noqa: E712 - sympy's own truth, not Python's
 
 
 def evaluate_guards(env: Any, guards: str, values: Sequence[Any]) -> bool:

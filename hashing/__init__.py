@@ -5,7 +5,7 @@ from .build import Surroundings, key_of
 from .cache_hash import cache_hash
 from .encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .fixed import is_fixed
-from .graph import HOOKS, graph_modules
+from .graph import HOOKS, graph_modules, meta_value
 from .hooks import Hook
 from .inputs import changes_metadata, lifted_tensors
 from .key import KEY_VERSION, PART_NAMES, Key, Part
@@ -37,6 +37,7 @@ __all__ = [
     "key_of",
     "lifted_tensors",
     "meaning",
+    "meta_value",
     "sha256_hex",
     "source_digest",
 ]

@@ -52,7 +52,25 @@ def identify(target: Any) -> str:
         return f"attribute {importable_name(target.__objclass__)}.{target.__name__}"
     if isinstance(target, (types.FunctionType, type)):
         return f"python {_public_name(target) or importable_name(target)}"
+    if (function := _numpy_function(target)) is not None:
+        return f"numpy {function}"
     raise Uncacheable(f"a call target of type {type(target).__module__}.{type(target).__qualname__}")
+
+
+# Where torch keeps its own versions of numpy's functions. Not its random ones: torch caches none of these.
+_NUMPYS = ("torch._numpy", "torch._numpy.fft", "torch._numpy.linalg")
+
+
+def _numpy_function(target: Any) -> str | None:
+    """The name of torch's version of a numpy function, if `target` is Dynamo's wrapper around just that."""
+    wrapper = getattr(sys.modules.get("torch._dynamo.utils"), "numpy_to_tensor_wrapper", None)
+    if wrapper is None or type(target) is not wrapper:
+        return None
+    for module in filter(sys.modules.get, _NUMPYS):
+        names = [name for name, value in vars(sys.modules[module]).items() if value is target.f]
+        if names:
+            return f"{module}.{min(names)}"
+    return None
 
 
 def _builtin(target: types.BuiltinFunctionType) -> str:
