@@ -19,8 +19,7 @@ from warmgraph.hashing import ambient_state
 
 from . import torch_compat as compat
 from .capture import capture_result
-
-WITHOUT_CUDAGRAPHS = {"triton.cudagraphs": False}  # so that neither copies of inputs nor a second recording is needed
+from .typing import Compiler
 
 
 def static_fakes(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -31,15 +30,18 @@ def static_fakes(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     return mode, fakes
 
 
-def compile_apart(gm: GraphModule, mode: Any, fakes: Sequence[Any]) -> tuple[Callable[..., Any], frozenset[int]]:
-    """Inductor on the graph as it is now, without any cache; and the positions of inputs that it writes to.
+def compile_apart(
+    compiler: Compiler, gm: GraphModule, mode: Any, fakes: Sequence[Any]
+) -> tuple[Callable[..., Any], frozenset[int]]:
+    """`compiler` on the graph as it is now, without any cache; and the positions of inputs that it writes to.
 
-    Raises what Inductor raises, and ValueError when it does not say what it made.
+    Without CUDA graphs, so that neither copies of inputs nor a second recording is needed.
+    Raises what the compiler raises, and ValueError when it does not say what it made.
     """
     again = GraphModule(gm, copy.deepcopy(gm.graph))  # its passes may change the graph, which is still to be run
     context = compat.tracing(compat.TracingContext(mode))
-    with compat.compile_lock(), context, _unseen(), capture_result() as results:
-        run = compat.compile_fx(again, fakes, WITHOUT_CUDAGRAPHS)
+    with compat.compile_lock(), context, _unseen(), compiler.without_cudagraphs(), capture_result() as results:
+        run = compiler.compile(again, fakes, {}, lambda reason, detail: None)
     result = results.outermost()
     if result is None:
         raise ValueError(results.problem or "AOTAutograd did not hand over a result")
@@ -97,7 +99,7 @@ def _trace_in_private() -> None:
         return torch._dynamo.disable(private)(self, *arguments, **named)
 
     trace._warmgraph = True  # type: ignore[attr-defined]
-    torch.fx.Tracer.trace = trace  # type: ignore[method-assign]
+    torch.fx.Tracer.trace = trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch.fx import GraphModule
-from warmgraph.cache import Journal, Mode, Settings, journal_dir, open_cache, reset_in_child, settings
+from warmgraph.cache import Mode, Settings, reset_in_child, settings
 
 from . import torch_compat as compat
-from .compiler_settings import inductor_options
+from .ahead import take_option
+from .cudagraphs import CudaGraphs
 from .engine import Engine
 from .fallback import Failure, attempt
+from .inductor import Inductor
+from .opened import opened
 from .profiles import FrameProfiles, watch_sizes
+from .typing import Compiler
 
 
 class Backend:
@@ -23,17 +27,17 @@ class Backend:
     of `warmgraph.configure()` at the time a graph is compiled.
     """
 
-    # Dynamo names the backend by this, in logs and in guards on the backend.
-    __name__ = "warmgraph"
-
-    def __init__(self) -> None:
+    def __init__(self, compiler: Compiler) -> None:
+        # Dynamo names the backend by this, in logs and in guards on the backend.
+        self.__name__ = compiler.name
+        self._compiler = compiler
         self._engine: Engine | None = None
         self._profiles: FrameProfiles | None = None
         self.after_fork_in_child()
         reset_in_child(self)
 
     def after_fork_in_child(self) -> None:
-        """A fork while another thread opens the cache must not leave the child a lock that nobody releases."""
+        """A fork while another thread makes the engine must not leave the child a lock that nobody releases."""
         self._lock = threading.Lock()
 
     def __call__(
@@ -44,11 +48,12 @@ class Backend:
         mode: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Callable[..., Any]:
-        patches = inductor_options(mode, options)
+        record_ahead, options = take_option(options)
+        patches = self._compiler.options(mode, options)
         current = settings()
         if current.mode is Mode.OFF:
-            return compat.compile_fx(gm, inputs, patches)
-        run = self._engine_for(current).compile(gm, inputs, patches)
+            return self._compiler.compile(gm, inputs, patches, lambda reason, detail: None)
+        run = self._engine_for(current).compile(gm, inputs, patches, record_ahead=record_ahead)
         if self._profiles is not None:
             attempt("profile", current.strict, self._profiles.tell, gm)
         return run
@@ -70,8 +75,8 @@ class Backend:
         current = settings()
         if not current.pgo or current.mode is Mode.OFF:
             return None
-        opened = attempt("profile", current.strict, self._engine_for, current)
-        return None if isinstance(opened, Failure) else self._profiles
+        made = attempt("profile", current.strict, self._engine_for, current)
+        return None if isinstance(made, Failure) else self._profiles
 
     def reset(self) -> None:
         """Called by `torch._dynamo.reset()`: recordings of CUDA graphs belong to the process, not the store.
@@ -84,14 +89,13 @@ class Backend:
 
     def _engine_for(self, current: Settings) -> Engine:
         with self._lock:
-            if self._engine is None or self._engine.settings != current:
-                cache = open_cache(current)
-                # A folder that is not ours to write, or was refused, is not journaled in either.
-                writes = current.mode in (Mode.READWRITE, Mode.REFRESH) and "disk" not in cache.health()
-                self._engine = Engine(cache, Journal(journal_dir(current)) if writes else None, current)
-                self._profiles = FrameProfiles(cache.learning, strict=current.strict)
+            store = opened(current)
+            if self._engine is None or self._engine.cache is not store.cache:
+                self._engine = Engine(store.cache, store.journal, current, self._compiler)
+                self._profiles = FrameProfiles(store.cache.learning, strict=current.strict)
             return self._engine
 
 
-warmgraph = Backend()
+warmgraph = Backend(Inductor())
+warmgraph_cudagraphs = Backend(CudaGraphs())
 warmgraph.prepare()

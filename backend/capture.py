@@ -77,6 +77,11 @@ def capture_result() -> Iterator[Results]:
         _capture.results = previous
 
 
+def is_capturing() -> bool:
+    """Whether results of this thread are being captured."""
+    return getattr(_capture, "results", None) is not None
+
+
 def _try_load(original: Callable[..., Any]) -> Callable[..., Any]:
     def try_load(mod: Any, args: Any, aot_config: Any, *rest: Any, **named: Any) -> Any:
         results = getattr(_capture, "results", None)

@@ -33,7 +33,10 @@ def spare_live(result: Any) -> None:
     `result` itself goes on to be stored, and keeps the positions for whoever loads it.
     """
     backward = result.compiled_bw
-    if backward is None or not isinstance(backward.result, compat.CompiledFxGraph):
+    if backward is None:
+        return
+    if not isinstance(backward.result, compat.CompiledFxGraph):
+        take_donated(result)  # operators run one by one: they overwrite nothing that was saved
         return
     stored = copy.copy(result.runtime_metadata)
     donated = take_donated(result)

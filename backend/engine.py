@@ -17,26 +17,19 @@ from warmgraph.cache import Cache, Entry, Flight, Hit, Journal, Miss, Reason, Se
 from warmgraph.hashing import Key, Uncacheable, key_of
 
 from . import torch_compat as compat
-from .apart import WITHOUT_CUDAGRAPHS
-from .artifact import Compiled, NotSerialisable, compile_kept, pack
+from .ahead import recorded_ahead
+from .artifact import compile_kept, pack
 from .compiler_settings import patched_settings
 from .fallback import Failure, attempt, blames_entry
 from .guards import evaluate_guards
 from .hooks import unsafe_reason
+from .listening import watching
 from .load import load, mutated_by
+from .recording import PlanWriter
 from .report import Report, place_of
 from .surroundings import surroundings
+from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verified import Verdict, VerifiedHit
-
-BACKEND = "warmgraph"
-
-
-@dataclass(frozen=True, slots=True)
-class Bypass:
-    """The cache is not used for this graph; `detail` says why and what the user can do."""
-
-    reason: Reason
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,106 +41,83 @@ class Found:
 
 @dataclass(slots=True)
 class Engine:
-    """Compiles graphs for one process, through one cache."""
+    """Compiles graphs for one process and one backend, through one cache."""
 
     cache: Cache
     journal: Journal | None
     settings: Settings
+    compiler: Compiler
 
-    def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Callable[..., Any]:
-        """What `torch.compile` runs for this graph. Raises only what Inductor itself raises (unless strict)."""
-        report = Report(self.journal, place_of(gm))
-        with patched_settings(patches):
+    def compile(
+        self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], *, record_ahead: bool = False
+    ) -> Run:
+        """What `torch.compile` runs for this graph. Raises only what the compiler itself raises (unless strict)."""
+        report = Report(self.journal, place_of(gm), self.compiler.name)
+        strict = self.settings.strict
+        plan = PlanWriter(self.cache.learning, report)
+        with patched_settings(patches), watching(gm, report.skipped, plan, strict=strict):
             found = attempt("hash", self.settings.strict, self._key, gm, inputs, report)
             if isinstance(found, Failure):
                 report.failed(Reason.INTERNAL, found)
-                return compat.compile_fx(gm, inputs, patches)
+                return self.compiler.compile(gm, inputs, patches, report.skipped)
             if isinstance(found.value, Bypass):
                 with report.phase("compile"):
-                    run = compat.compile_fx(gm, inputs, patches)
+                    run = self.compiler.compile(gm, inputs, patches, report.skipped)
                 report.bypass(found.value.reason, found.value.detail)
                 return run
-            return self._through_cache(found.value, gm, inputs, patches, report)
+            return self._through_cache(Request(found.value, gm, inputs, patches, report, record_ahead))
 
     def _key(self, gm: GraphModule, inputs: Sequence[Any], report: Report) -> Key | Bypass:
         with report.phase("hash"):
-            refusal = self._refusal(gm, inputs)
+            refusal = _refusal(gm, inputs) or self.compiler.refusal()
             if refusal is not None:
                 return refusal
             try:
-                key = key_of(gm, inputs, surroundings(gm, inputs, BACKEND))
+                key = key_of(gm, inputs, surroundings(gm, inputs, self.compiler.name, self.compiler.settings()))
             except Uncacheable as unknown:
                 return Bypass(Reason(unknown.cause.value), str(unknown))
         report.key(key)
         return key
 
-    def _refusal(self, gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
-        if (unsupported := compat.unsupported()) is not None:
-            return Bypass(Reason.UNSUPPORTED_TORCH, unsupported)
-        if compat.caches_disabled():
-            return Bypass(Reason.CACHES_DISABLED, "torch.compiler.config.force_disable_caches is set")
-        if compat.fakify_first_call():
-            return Bypass(
-                Reason.UNSUPPORTED_MODE,
-                "DDP's optimizer splits the graph and hands over no real inputs; "
-                "set torch._dynamo.config.optimize_ddp = False",
-            )
-        if compat.bisecting():
-            return Bypass(Reason.UNSUPPORTED_MODE, "torch's compiler bisector is at work")
-        if (odd := compat.odd_graph(gm, inputs)) is not None:
-            return Bypass(Reason.UNSUPPORTED_MODE, odd)
-        if compat.freezing():
-            return Bypass(Reason.FREEZING, "Inductor's freezing bakes the weights into the code; set freezing=False")
-        return None
-
-    def _through_cache(
-        self, key: Key, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], report: Report
-    ) -> Callable[..., Any]:
-        found = self._find(key, gm, inputs, report)
+    def _through_cache(self, request: Request) -> Run:
+        found = self._find(request)
         if isinstance(found, Found):
             return found.run
         if isinstance(found, Failure):
-            report.failed(Reason.INTERNAL, found)
-            return compat.compile_fx(gm, inputs, patches)
-        return self._in_turn(found, key, gm, inputs, patches, report)
+            request.report.failed(Reason.INTERNAL, found)
+            return self._without_cache(request)
+        return self._in_turn(found, request)
 
-    def _in_turn(
-        self,
-        miss: Miss,
-        key: Key,
-        gm: GraphModule,
-        inputs: Sequence[Any],
-        patches: Mapping[str, Any],
-        report: Report,
-    ) -> Callable[..., Any]:
+    def _in_turn(self, miss: Miss, request: Request) -> Run:
         """Wait while another thread, process or host compiles this key; then take its result, or compile."""
+        strict, report = self.settings.strict, request.report
         with ExitStack() as stack:
             with report.phase("wait"):
-                entered = attempt("wait", self.settings.strict, stack.enter_context, self.cache.flight(key.id))
+                entered = attempt("wait", strict, stack.enter_context, self.cache.flight(request.key.id))
             flight = None if isinstance(entered, Failure) else entered.value
-            found = self._find(key, gm, inputs, report, flight)  # another may have been faster since we looked
+            found = self._find(request, flight)  # another may have been faster since we looked
             if isinstance(found, Found):
                 return found.run
             if isinstance(found, Miss) and found.reason is Reason.LOAD_FAILED:
                 miss = found
             # Asked only now: torch's own list of what is unsafe walks the graph again, and costs half a second of
             # imports, which whoever waited for a result is spared. A hit was safe once.
-            unsafe = attempt("check", self.settings.strict, unsafe_reason, gm, inputs)
+            unsafe = attempt("check", strict, unsafe_reason, request.gm, request.inputs)
             if not isinstance(unsafe, Failure) and unsafe.value is None:
-                return self._compile(miss, key, gm, inputs, patches, report, flight)
+                return self._compile(miss, request, flight)
             if flight is not None:
                 flight.settle(ok=False)  # at once: there will be nothing to wait for
         with report.phase("compile"):
-            run = compat.compile_fx(gm, inputs, patches)
+            run = self._without_cache(request)
         report.bypass(Reason.UNSAFE_OP, unsafe.why if isinstance(unsafe, Failure) else unsafe.value or "")
         return run
 
-    def _find(
-        self, key: Key, gm: GraphModule, inputs: Sequence[Any], report: Report, flight: Flight | None = None
-    ) -> Found | Miss | Failure:
+    def _without_cache(self, request: Request) -> Run:
+        return self.compiler.compile(request.gm, request.inputs, request.patches, request.report.skipped)
+
+    def _find(self, request: Request, flight: Flight | None = None) -> Found | Miss | Failure:
         """Look up, load, report the hit."""
-        strict = self.settings.strict
-        found = attempt("lookup", strict, self._lookup, key, inputs, report)
+        found = attempt("lookup", self.settings.strict, self._lookup, request)
         if isinstance(found, Failure):
             return found
         outcome = found.value
@@ -155,35 +125,30 @@ class Engine:
             return outcome
         if flight is not None:
             flight.settle(ok=True)  # before loading: those behind us need not load one after another
-        loaded = attempt("load", strict, self._load, outcome, key, gm, inputs, report)
+        loaded = attempt("load", self.settings.strict, self._load, outcome, request)
         if isinstance(loaded, Failure):
             return self._load_failed(outcome, loaded)
-        report.hit(outcome)
+        request.report.hit(outcome)
         if self.settings.verify and random.random() < self.settings.verify:  # noqa: S311 (a sample, no secret)
-            return Found(self._verified(loaded.value, outcome, key, gm, inputs, report))
+            return Found(self._verified(loaded.value, outcome, request))
+        if request.record_ahead:
+            strict = self.settings.strict
+            return Found(recorded_ahead(loaded.value, outcome, request, self.cache.learning, strict=strict))
         return Found(loaded.value)
 
-    def _verified(
-        self, run: Callable[..., Any], hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any], report: Report
-    ) -> Callable[..., Any]:
-        """`run`, which will be compared with a fresh compile and set aside if they differ."""
-        again = Report(self.journal, report.place)
-        again.key(key)
+    def _lookup(self, request: Request) -> Hit | Miss:
+        env = compat.shape_env(request.inputs)
+        values = compat.hints(compat.backed_symints(request.inputs)) if env is not None else []
 
-        def told(verdict: Verdict) -> None:
-            reason = Reason.DIFFERS if verdict.wrong else Reason.NOT_COMPARABLE if verdict.unknown else None
-            again.verified(hit.tier, reason, verdict.wrong or verdict.unknown)
-            if verdict.wrong is not None:
-                why = f"not what a fresh compile gives: {verdict.wrong}"
-                attempt("quarantine", False, self.cache.quarantine, hit.entry.key, hit.entry.variant, why, hit.sealed)
+        def holds(entry: Entry) -> bool:
+            return entry.guards is None or (env is not None and evaluate_guards(env, entry.guards, values))
 
-        def test() -> VerifiedHit:
-            with patched_settings(WITHOUT_CUDAGRAPHS):
-                twin = load(hit, key, gm, inputs)
-            return VerifiedHit(run, twin, mutated_by(hit, gm, inputs), gm, told, strict=self.settings.strict)
+        with request.report.phase("fetch"):
+            return self.cache.lookup(request.key.id, holds)
 
-        made = attempt("verify", self.settings.strict, test)
-        return run if isinstance(made, Failure) else made.value
+    def _load(self, hit: Hit, request: Request) -> Run:
+        with request.report.phase("load"):
+            return load(hit, request, self.compiler)
 
     def _load_failed(self, hit: Hit, failure: Failure) -> Miss:
         """Set a bad entry aside, so that it fails once; not one that only failed here and now."""
@@ -192,49 +157,49 @@ class Engine:
             # Another process evicted a kernel between the lookup and now: nobody's fault.
             return Miss(Reason.INCOMPLETE, 1, failure.why)
         if blames_entry(failure):
-            attempt(
-                "quarantine", False, self.cache.quarantine, hit.entry.key, hit.entry.variant, failure.why, hit.sealed
-            )
+            self._set_aside(hit, failure.why)
         return Miss(Reason.LOAD_FAILED, 1, failure.why)
 
-    def _lookup(self, key: Key, inputs: Sequence[Any], report: Report) -> Hit | Miss:
-        env = compat.shape_env(inputs)
-        values = compat.hints(compat.backed_symints(inputs)) if env is not None else []
+    def _set_aside(self, hit: Hit, why: str) -> None:
+        entry = hit.entry
+        attempt("quarantine", False, self.cache.quarantine, entry.key, entry.variant, why, hit.sealed)
 
-        def holds(entry: Entry) -> bool:
-            return entry.guards is None or (env is not None and evaluate_guards(env, entry.guards, values))
+    def _verified(self, run: Run, hit: Hit, request: Request) -> Run:
+        """`run`, which will be compared with a fresh compile and set aside if they differ."""
+        again = Report(self.journal, request.report.place, self.compiler.name)
+        again.key(request.key)
 
-        with report.phase("fetch"):
-            return self.cache.lookup(key.id, holds)
+        def told(verdict: Verdict) -> None:
+            reason = Reason.DIFFERS if verdict.wrong else Reason.NOT_COMPARABLE if verdict.unknown else None
+            again.verified(hit.tier, reason, verdict.wrong or verdict.unknown)
+            if verdict.wrong is not None:
+                self._set_aside(hit, f"not what a fresh compile gives: {verdict.wrong}")
 
-    def _load(self, hit: Hit, key: Key, gm: GraphModule, inputs: Sequence[Any], report: Report) -> Callable[..., Any]:
-        with report.phase("load"):
-            return load(hit, key, gm, inputs)
+        def test() -> VerifiedHit:
+            with self.compiler.without_cudagraphs():
+                twin = load(hit, request, self.compiler)
+            mutated = mutated_by(hit, request)
+            return VerifiedHit(run, twin, mutated, request.gm, self.compiler, told, strict=self.settings.strict)
 
-    def _compile(
-        self,
-        miss: Miss,
-        key: Key,
-        gm: GraphModule,
-        inputs: Sequence[Any],
-        patches: Mapping[str, Any],
-        report: Report,
-        flight: Flight | None,
-    ) -> Callable[..., Any]:
+        made = attempt("verify", self.settings.strict, test)
+        return run if isinstance(made, Failure) else made.value
+
+    def _compile(self, miss: Miss, request: Request, flight: Flight | None) -> Run:
+        strict, report, key = self.settings.strict, request.report, request.key
         place = report.place
         facts = {"function": place.function, "file": place.file, "line": place.line}
-        explained = attempt("explain", self.settings.strict, self.cache.explained, miss, key.id, key.digests(), facts)
+        explained = attempt("explain", strict, self.cache.explained, miss, key.id, key.digests(), facts)
         miss = miss if isinstance(explained, Failure) else explained.value
         with report.phase("compile"):
-            compiled = attempt("compile", self.settings.strict, compile_kept, gm, inputs, patches)
+            compiled = attempt("compile", strict, compile_kept, request, self.compiler)
             if isinstance(compiled, Failure):
                 # Perhaps only our way of compiling failed (the backward at once, say); perhaps the graph
                 # does not compile, and then this raises what the user would have seen without us.
-                run = compat.compile_fx(gm, inputs, patches)
+                run = self._without_cache(request)
         if isinstance(compiled, Failure):
             report.failed(Reason.INTERNAL, compiled)
             return run
-        published = attempt("publish", self.settings.strict, self._publish, compiled.value, key, report, flight)
+        published = attempt("publish", strict, self._publish, compiled.value, request, flight)
         if isinstance(published, Failure):
             report.failed(Reason.INTERNAL, published)
         elif isinstance(published.value, Bypass):
@@ -245,17 +210,17 @@ class Engine:
             report.miss(miss, published.value)
         return compiled.value.run
 
-    def _publish(self, compiled: Compiled, key: Key, report: Report, flight: Flight | None) -> int | Bypass:
+    def _publish(self, compiled: Compiled, request: Request, flight: Flight | None) -> int | Bypass:
         """Hand a compile to the cache, which writes it in the background. Returns its bytes."""
+        key, report = request.key, request.report
         with report.phase("publish"):
             try:
-                artifact = pack(compiled, key)
+                artifact = pack(compiled, key, self.compiler)
             except NotSerialisable as why:
                 return Bypass(Reason.NOT_SERIALISABLE, str(why))
-            variant = hashlib.sha256((artifact.guards or "").encode()).hexdigest()[:16]
             entry = Entry(
                 key=key.id,
-                variant=variant,
+                variant=hashlib.sha256((artifact.guards or "").encode()).hexdigest()[:16],
                 parts=key.digests(),
                 guards=artifact.guards,
                 symbols={slot: name for name, slot in key.slots.items()},
@@ -273,3 +238,22 @@ class Engine:
             )
             self.cache.publish(entry, artifact.blobs, flight)
             return sum(len(content) for _, _, content in artifact.blobs)
+
+
+def _refusal(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
+    """Why no compiler's result can be kept, whatever the graph says."""
+    if (unsupported := compat.unsupported()) is not None:
+        return Bypass(Reason.UNSUPPORTED_TORCH, unsupported)
+    if compat.caches_disabled():
+        return Bypass(Reason.CACHES_DISABLED, "torch.compiler.config.force_disable_caches is set")
+    if compat.fakify_first_call():
+        return Bypass(
+            Reason.UNSUPPORTED_MODE,
+            "DDP's optimizer splits the graph and hands over no real inputs; "
+            "set torch._dynamo.config.optimize_ddp = False",
+        )
+    if compat.bisecting():
+        return Bypass(Reason.UNSUPPORTED_MODE, "torch's compiler bisector is at work")
+    if (odd := compat.odd_graph(gm, inputs)) is not None:
+        return Bypass(Reason.UNSUPPORTED_MODE, odd)
+    return None

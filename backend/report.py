@@ -15,6 +15,7 @@ from warmgraph.cache import Event, Hit, Journal, Miss, Outcome, Reason, record
 from warmgraph.hashing import Key
 
 from .fallback import Failure, warn_once
+from .tracing import trace
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class Report:
 
     journal: Journal | None
     place: Place
+    backend: str
     seconds: dict[str, float] = field(default_factory=dict)
     _key: Key | None = None
 
@@ -64,6 +66,10 @@ class Report:
 
     def key(self, key: Key) -> None:
         self._key = key
+
+    @property
+    def key_id(self) -> str | None:
+        return self._key.id if self._key is not None else None
 
     def hit(self, hit: Hit) -> None:
         compiled = hit.entry.facts.get("compile_seconds")
@@ -121,6 +127,17 @@ class Report:
         else:
             log.info("verified %s: %s agrees with a fresh compile", self._name(), self.place)
 
+    def skipped(self, reason: Reason, detail: str) -> None:
+        """The graph was to run in CUDA graphs, and runs without. May come long after `hit` or `miss`."""
+        self._write(Outcome.SKIPPED, reason=reason, detail=detail)
+        warn_once(
+            f"skipped {reason.value} {self.place}",
+            "without CUDA graphs: %s: %s (%s)",
+            self.place,
+            detail,
+            reason.value,
+        )
+
     def _name(self) -> str:
         return self._key.id[:11] if self._key is not None else "-"
 
@@ -148,9 +165,12 @@ class Report:
             nodes=key.nodes if key is not None else None,
             bytes=bytes,
             seconds_saved=seconds_saved,
-            seconds=dict(self.seconds),
+            # A verdict costs nothing; the seconds so far are those of the hit or miss.
+            seconds={} if outcome is Outcome.SKIPPED else dict(self.seconds),
             detail=detail,
             nearest=miss.nearest.key if miss is not None and miss.nearest is not None else None,
             differs=miss.differs if miss is not None and miss.nearest is not None else None,
+            backend=self.backend,
         )
         record(self.journal, event)
+        trace(event)

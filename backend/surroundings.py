@@ -16,11 +16,16 @@ from .guards import overlapping
 from .hooks import inlined_hooks
 
 
-def surroundings(gm: GraphModule, inputs: Sequence[Any], backend: str) -> Surroundings:
-    """Everything for `hashing.key_of` beside the graph and its inputs. Settings must be patched already."""
+def surroundings(
+    gm: GraphModule, inputs: Sequence[Any], backend: str, settings: Mapping[str, Any] | None = None
+) -> Surroundings:
+    """Everything for `hashing.key_of` beside the graph and its inputs. Settings must be patched already.
+
+    settings: what reaches this backend's code beside the settings that reach all.
+    """
     env = compat.shape_env(inputs)
     return Surroundings(
-        compiler={"backend": backend, **settings_in_force()},
+        compiler={"backend": backend, **settings_in_force(), **(settings or {})},
         code=custom_code(gm),
         symbol=functools.partial(compat.symbol_facts, env),
         resolve=_resolve,

@@ -93,6 +93,7 @@ __all__ = [
 FIRST, LAST = (2, 11), (2, 13)
 
 output_code_log = torch._logging.getArtifactLogger("torch._inductor.codecache", "output_code")
+trace_structured = torch._logging.trace_structured
 
 # Dynamo and AOTAutograd steer by these; they are not failures and are never caught.
 CONTROL_FLOW = (TensorifyScalarRestartAnalysis, SkipFrame, ShortenTraceback)

@@ -19,6 +19,7 @@ from .apart import Ambient, compile_apart, static_fakes
 from .background import run_in_background
 from .comparing import Run, difference, not_repeatable, run_apart, shape_of
 from .fallback import Failure, attempt
+from .typing import Compiler
 
 Step = Callable[[Sequence[Any]], None]
 
@@ -44,6 +45,7 @@ class VerifiedHit:
         twin: Run,
         mutated: frozenset[int],
         gm: GraphModule,
+        compiler: Compiler,
         told: Callable[[Verdict], None],
         *,
         strict: bool = False,
@@ -51,6 +53,7 @@ class VerifiedHit:
         self._run = run
         self._twin = twin
         self._gm = gm
+        self._compiler = compiler
         self._told = told
         self._strict = strict
         self._settings = contextvars.copy_context()  # torch's settings in force live there
@@ -99,7 +102,7 @@ class VerifiedHit:
         def compile_in_background() -> None:
             with ambient.entered():
                 # Not even when strict: there is nobody in this thread to raise it to.
-                compiled = attempt("fresh compile", False, compile_apart, self._gm, mode, fakes)
+                compiled = attempt("fresh compile", False, compile_apart, self._compiler, self._gm, mode, fakes)
             if isinstance(compiled, Failure):
                 self._end(Verdict(unknown=f"the fresh compile failed: {compiled.why}"))
             else:

@@ -252,7 +252,7 @@ def test_a_fault_in_profiles_stops_no_compile(run, monkeypatch, caplog):
 def test_of_a_compile_that_failed_nothing_is_told(run, monkeypatch):
     """It may be the dynamic graph that does not compile; elsewhere each size may have been fine by itself."""
 
-    def failing(*args):
+    def failing(*args, **named):
         raise RuntimeError("dynamic graphs do not compile")
 
     compiled = torch.compile(program(), backend="warmgraph")

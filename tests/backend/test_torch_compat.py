@@ -9,12 +9,13 @@ import torch.distributed.tensor.placement_types
 from torch._dynamo import output_graph, pgo, symbolic_convert
 from torch._dynamo.variables import builder
 from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, graph_compile, runtime_wrappers, schemas
-from torch._inductor import async_compile, codecache, output_code
+from torch._inductor import async_compile, codecache, cudagraph_trees, cudagraph_utils, output_code
 from torch.fx.experimental.proxy_tensor import make_fx
 from warmgraph.backend import registered
 from warmgraph.backend import torch_compat as compat
 from warmgraph.backend.compiler_settings import inductor_options
 from warmgraph.backend.extern import PLAIN, REPLACED_IMPORTS
+from warmgraph.backend.profiles import watch_sizes
 from warmgraph.backend.sizes import innermost_backend
 from warmgraph.hashing import HOOKS
 
@@ -143,6 +144,7 @@ def test_dynamo_asks_about_sizes_where_profiles_listen():
     assert "return update_automatic_dynamic(" in inspect.getsource(pgo.process_automatic_dynamic)
     expected = ["tx", "name", "entry", "is_unspecialized_nn_module"]
     assert parameters(pgo.update_automatic_dynamic) == expected  # of the original, through functools.wraps
+    watch_sizes()  # as naming the backend does
     assert hasattr(pgo.update_automatic_dynamic, "_warmgraph"), "nobody listens"
     assert "update_automatic_dynamic" not in vars(builder), "it is called by a name that is not replaced"
 
@@ -270,3 +272,74 @@ def test_a_variable_that_forces_a_setting_can_be_made_a_default():
         entry = module._config[name]
         assert entry.env_value_force is compat.UNSET
         assert hasattr(entry, "env_value_default")
+
+
+def test_torchs_structured_trace_takes_an_artifact_from_outside_a_compile():
+    """Both functions are called only if somebody listens; without `expect_trace_id` a stack would be written."""
+    names = parameters(compat.trace_structured)
+    assert names[:2] == ["name", "metadata_fn"]
+    assert {"payload_fn", "expect_trace_id"} <= set(names)
+
+
+def test_what_is_listened_to_and_asked_of_cuda_graphs_is_there():
+    """`backend/listening.py`, `watching.py` and `ahead.py`; the messages themselves are read in `test_skips.py`."""
+    trees, manager = cudagraph_trees, cudagraph_trees.CUDAGraphTreeManager
+    assert parameters(output_code.CompiledFxGraph.post_compile) == [
+        "self",
+        "example_inputs",
+        "constants",
+        "graph_kwargs",
+    ]
+    assert parameters(output_code.maybe_handle_backward_generation) == ["compiled_graph", "boxed_forward_device_index"]
+    assert parameters(trees.cudagraphify)[:3] == ["model", "inputs", "static_input_idxs"]
+    assert {"placeholders", "is_backward"} <= set(parameters(trees.cudagraphify))
+    assert parameters(trees.get_manager) == ["device_index", "create_if_none_exists"]
+    assert parameters(trees.log_cudagraph_skip_and_bump_counter) == ["msg"]
+    assert hasattr(manager, "_get_cuda_graph_recorded_tensor_checker")
+    for name in ("ids_to_funcs", "id_to_mode", "current_node"):
+        assert f"self.{name}" in inspect.getsource(manager.__init__)
+    for node in (trees.CUDAGraphNode, trees.CUDAWarmupNode):
+        assert hasattr(node, "all_outputs_are_dead")
+    fields = set(cudagraph_utils.WrappedFunction.__dataclass_fields__)
+    assert {"placeholders", "static_input_idxs", "mutated_input_idxs"} <= fields
+    assert {"name", "mutating_use_stack_trace"} <= set(cudagraph_utils.PlaceholderInfo.__dataclass_fields__)
+    for name in ("cudagraph_info", "disabled_cudagraphs_reason", "partition_maps", "device_types", "device_idxs"):
+        assert name in output_code.CompiledFxGraph.__dataclass_fields__
+
+
+def test_what_warmgraph_run_takes_over_is_what_torch_compile_makes():
+    """`torch.compile` looks these two up by name, in torch's own namespace, and Dynamo calls what is replaced."""
+    source = inspect.getsource(torch.compile)
+    assert "backend = _TorchCompileInductorWrapper(mode, options, dynamic" in source
+    assert "backend = _TorchCompileWrapper(backend, mode, options, dynamic" in source
+    inductor = torch._TorchCompileInductorWrapper
+    assert list(inspect.signature(inductor.__call__).parameters) == ["self", "model_", "inputs_", "config_patches"]
+    assert inductor(None, {"cpp.threads": 2}, None).config == {"cpp.threads": 2}
+    assert not hasattr(inductor, "frame_profiles")
+    assert torch._functorch.config.bundled_autograd_cache is False
+    assert torch._dynamo.config.caching_precompile is False
+
+
+def test_graphs_without_inductor_are_made_as_torchs_own_backend_makes_them():
+    """What `warmgraph_cudagraphs` calls: AOTAutograd's entry, the trees' entry, torch's rules on what is recorded."""
+    from torch._dynamo.backends import common, cudagraphs
+    from torch._inductor import cudagraph_trees, cudagraph_utils
+    from torch._inductor import utils as inductor_utils
+    from warmgraph.backend import cudagraph_compat
+
+    theirs = inspect.getsource(cudagraphs.cudagraphs)
+    for said in ("cudagraphify_impl(", "stack_traces=", "placeholders=", "mutated_input_idxs=", "is_backward="):
+        assert said in theirs
+    assert "keep_inference_input_mutations=" in theirs
+    assert "SerializableAOTDispatchCompiler" in inspect.getsource(common.AotAutograd.__call__)
+    assert parameters(cudagraph_trees.cudagraphify_impl)[:3] == ["model", "inputs", "static_input_idxs"]
+    named = parameters(cudagraph_trees.cudagraphify)
+    assert {"device_index", "is_inference", "constants", "compile_id", "mutated_input_idxs"} <= set(named)
+    assert parameters(cudagraph_trees.get_manager) == ["device_index", "create_if_none_exists"]
+    for name in ("count_tangents", "get_first_incompatible_cudagraph_node"):
+        assert callable(getattr(inductor_utils, name))
+    assert callable(cudagraph_utils.get_placeholder_info)
+    methods = ("prepare_for_serialization", "post_compile", "set_triton_bundle")
+    assert all(hasattr(cudagraph_compat.OutputCode, method) for method in methods)
+    assert isinstance(cudagraph_compat.keeps_input_mutations(), bool)
+    assert isinstance(cudagraph_compat.supports_input_mutations(), bool)

@@ -1,0 +1,107 @@
+"""`torch.compile` calls that name Inductor come to warmgraph: for `warmgraph run`. Not how a graph is compiled.
+
+Patched is what stands between `torch.compile` and Inductor: the object that carries mode and options. So
+`torch.compile` resolves its arguments, defaults and errors as ever, and Inductor itself is as it was. Imports nothing
+of torch: it is called while torch is being imported, when a program may still set what torch reads later.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+# torch's own backend that records CUDA graphs without Inductor, and ours.
+_CUDAGRAPHS = ("cudagraphs", "warmgraph_cudagraphs")
+
+
+def adopt(torch: ModuleType, begin: Callable[[], None]) -> None:
+    """Let `torch.compile` use warmgraph where it would use Inductor or torch's `cudagraphs`.
+
+    begin: called in each process (forked ones, too) before it compiles its first graph. Raises AttributeError on a
+    torch that has other names for these things; nothing is patched then.
+    """
+    inductor, other = torch._TorchCompileInductorWrapper, torch._TorchCompileWrapper
+    if hasattr(inductor, "frame_profiles"):
+        return  # done before
+    once = _PerProcess(begin)
+    patched = _inductor_methods(torch, inductor, once) | {"frame_profiles": _frame_profiles}
+    init = _cudagraphs_init(other, once)
+    for name, method in patched.items():
+        setattr(inductor, name, method)
+    other.__init__ = init
+
+
+class _PerProcess:
+    """Calls a function once in each process."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._done_in: int | None = None
+
+    def __call__(self) -> None:
+        if self._done_in != os.getpid():
+            self._done_in = os.getpid()
+            self._function()
+
+
+def _inductor_methods(torch: ModuleType, inductor: Any, once: Callable[[], None]) -> dict[str, Callable[..., Any]]:
+    """What `_TorchCompileInductorWrapper` does otherwise. Its subclasses (AOTInductor's) are left as they are."""
+    init, call, reset = inductor.__init__, inductor.__call__, inductor.reset
+
+    @functools.wraps(init)
+    def begin_init(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)  # an unknown mode or option is refused here, by torch
+        if type(self) is inductor:
+            once()  # before the cache is opened: what is called at the end is called in reverse
+            _backend()  # as `backend="warmgraph"` does: settings are checked, and a connection is begun
+
+    @functools.wraps(call)
+    def compile_graph(self: Any, gm: Any, inputs: Any, *, config_patches: Any = None) -> Any:
+        if type(self) is not inductor or _result_is_kept_by_torch(torch):
+            return call(self, gm, inputs, config_patches=config_patches)
+        once()
+        return _backend()(gm, inputs, options={**self.config, **(config_patches or {})})
+
+    @functools.wraps(reset)
+    def reset_both(self: Any) -> None:
+        reset(self)
+        if type(self) is inductor:
+            _backend().reset()
+
+    return {"__init__": begin_init, "__call__": compile_graph, "reset": reset_both}
+
+
+def _frame_profiles(self: Any) -> Any:
+    """What `profiles` asks a backend for."""
+    return _backend().frame_profiles()
+
+
+def _cudagraphs_init(other: Any, once: Callable[[], None]) -> Callable[..., None]:
+    """`_TorchCompileWrapper` looks a backend up by its name: it is given another name."""
+    init = other.__init__
+    theirs, ours = _CUDAGRAPHS
+
+    @functools.wraps(init)
+    def renamed(self: Any, backend: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(backend, str) and backend == theirs:
+            once()
+            backend = ours
+        init(self, backend, *args, **kwargs)
+
+    return renamed
+
+
+def _result_is_kept_by_torch(torch: ModuleType) -> bool:
+    """Whether torch is about to write down Inductor's result itself (`aot_compile`, precompiling): it needs its own."""
+    precompiling = getattr(torch._dynamo.config, "caching_precompile", False)
+    return bool(precompiling or torch._functorch.config.bundled_autograd_cache)
+
+
+def _backend() -> Any:
+    # Not before `torch.compile` is used: it imports Dynamo, 0.8 s.
+    from .backend import warmgraph
+
+    return warmgraph

@@ -1,0 +1,129 @@
+"""The configuration that was chosen for a Triton kernel follows its entry, and no line of it can do harm."""
+
+import inspect
+import types
+
+import pytest
+import torch
+from torch._inductor.runtime import triton_heuristics
+from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner, TritonBundle, TritonBundler
+from warmgraph.backend import cudagraph_compat, listening, tuned
+from warmgraph.backend.recording import PlanWriter, choices_key, parsed_choices
+from warmgraph.backend.report import Place, Report
+from warmgraph.cache import flush, open_cache, profile_of, settings, today
+
+KEY = "wg1" + "ab" * 32
+
+
+class Kernel:
+    """As much of an autotuner as is looked at: compiled configurations, of which the first launch takes the last."""
+
+    def __init__(self, *blocks, scales=False):
+        configs = [types.SimpleNamespace(kwargs={"XBLOCK": block}, num_warps=4, num_stages=1) for block in blocks]
+        self.compile_results = [types.SimpleNamespace(config=config) for config in configs]
+        self.launchers = list(self.compile_results)
+        self.inductor_meta = {"kernel_name": "f"}
+        self._could_rblock_scale = scales
+
+    def autotune_to_one_config(self):
+        self.launchers = [self.launchers[-1]]
+
+    @property
+    def blocks(self):
+        return [result.config.kwargs["XBLOCK"] for result in self.compile_results]
+
+
+@pytest.fixture(autouse=True)
+def put_back(monkeypatch):
+    """The stand-in takes the autotuner's place, and torch's functions are wrapped for the length of a test."""
+    monkeypatch.setattr(Kernel, "autotune_to_one_config", Kernel.autotune_to_one_config)
+    monkeypatch.setattr(cudagraph_compat, "autotuner", lambda: Kernel)
+    monkeypatch.setattr(TritonBundler, "put_static_autotuner", lambda key, kernel: None)
+
+
+def process():
+    """Another process: nothing is known but what is in the store."""
+    report = Report(None, Place("f", "f.py", 1), "warmgraph")
+    report._key = types.SimpleNamespace(id=KEY)
+    return PlanWriter(open_cache(settings()).learning, report)
+
+
+def loaded(writer, **kernels):
+    """What `settle` makes of an entry with these kernels."""
+    bundle = TritonBundle([], [StaticallyLaunchedAutotuner(name, name, kernel) for name, kernel in kernels.items()])
+    gm = torch.fx.symbolic_trace(lambda x: x + 1)
+    with listening.watching(gm, lambda reason, detail: None, writer, strict=True):
+        tuned.settle(types.SimpleNamespace(_triton_bundle=bundle))
+    return kernels
+
+
+def test_what_one_process_chose_another_takes_without_trying():
+    """Chosen at the first launch of a fresh compile, told once, and kept alone by a load."""
+    tuned.hear_bundling()
+    gm, first = torch.fx.symbolic_trace(lambda x: x + 1), Kernel(16, 32, 64)
+    with listening.watching(gm, lambda reason, detail: None, process(), strict=True):
+        TritonBundler.put_static_autotuner("a", first)
+    first.autotune_to_one_config()
+    first.autotune_to_one_config()
+    flush()
+    found = loaded(process(), a=Kernel(16, 32, 64), b=Kernel(16, 32))
+    assert found["a"].blocks == [64]
+    assert found["a"].inductor_meta == {"kernel_name": "f", "dynamic_scale_rblock": False}
+    assert found["b"].blocks == [16, 32]  # nobody has launched it yet
+
+
+def test_a_load_that_finds_no_choice_tells_its_own():
+    """The process that compiled may have ended before it ran."""
+    found = loaded(process(), a=Kernel(16, 32))
+    found["a"].autotune_to_one_config()
+    flush()
+    assert loaded(process(), a=Kernel(16, 32))["a"].blocks == [32]
+
+
+def test_a_reduction_that_might_be_scaled_is_settled_too():
+    """It has one configuration, and its load would compile another to compare."""
+    kernel = Kernel(16, scales=True)
+    loaded(process(), a=kernel)
+    kernel.autotune_to_one_config()
+    flush()
+    again = loaded(process(), a=Kernel(16, scales=True))["a"]
+    assert again.inductor_meta["dynamic_scale_rblock"] is False
+    assert not vars(again).get("_could_rblock_scale")
+
+
+@pytest.mark.parametrize("line", ["tuned {name} 0000000000000000", "tuned {name}", "tuned x y", "rm -rf"])
+def test_a_choice_that_the_entry_does_not_hold_changes_nothing(line):
+    """It was found by coordinate descent, or is no choice at all."""
+    writer, name = process(), tuned.kernel_name("a")
+    writer._learning.learn(choices_key(KEY), profile_of({line.format(name=name): today()}), "a test")
+    flush()
+    kernel = loaded(writer, a=Kernel(16, 32))["a"]
+    assert kernel.blocks == [16, 32]
+    assert "dynamic_scale_rblock" not in kernel.inductor_meta
+
+
+def test_hosts_that_chose_for_themselves_are_all_read_alike():
+    """Two lines for one kernel: every reader takes the same."""
+    one, other = (f"tuned {'ab' * 16} {digit * 16}" for digit in "12")
+    assert parsed_choices([one, other]) == parsed_choices([other, one])
+    assert set(parsed_choices([one, other])) == {"ab" * 16}
+
+
+def test_a_kernel_with_one_configuration_asks_nobody():
+    """A hit costs no round trip more."""
+    writer = process()
+    writer.choices = lambda: pytest.fail("asked")
+    assert loaded(writer, a=Kernel(16))["a"].blocks == [16]
+
+
+def test_torch_still_stores_autotuners_before_it_chooses():
+    """Why this is needed; and what is wrapped is there, and chooses."""
+    precompile = inspect.getsource(triton_heuristics.CachingAutotuner.precompile)
+    assert precompile.index("put_static_autotuner") < precompile.index("_make_launchers()")
+    chooses = inspect.getsource(triton_heuristics.CachingAutotuner.autotune_to_one_config)
+    assert "self.launchers = [best_launcher]" in chooses
+    assert "autotune_to_one_config(" in inspect.getsource(triton_heuristics.CachingAutotuner.run)
+    assert "_could_rblock_scale" in vars(triton_heuristics.CachingAutotuner)
+    assert '"dynamic_scale_rblock"' in inspect.getsource(triton_heuristics.CachingAutotuner)
+    assert {"static_autotuners", "kernel_artifacts"} <= set(TritonBundle.__dataclass_fields__)
+    assert {"cache_key", "kernel"} <= set(StaticallyLaunchedAutotuner.__dataclass_fields__)
