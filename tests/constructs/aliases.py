@@ -4,7 +4,8 @@ PyTorch's own: test_aotdispatch.py (`test_input_mutation_aliases_other_input`, `
 `_aliases_bases_out_of_order`, `_alias_everything`, `_aliases_and_output_alias`, `_aliases_and_none_require_gradients`,
 `_false_aliasing`, `_modifies_autograd_meta_of_aliases`, `_output_view_multiple`, `_and_output_view`,
 `test_input_aliased_with_mutation_output_alias`, `test_input_data_and_metadata_mutation_aliases_other_input`,
-`test_synthetic_base_base_attribute_is_none`, `test_dupe_arg`, `test_invalid_dupe`, `test_invalid_requires_grad`).
+`test_synthetic_base_base_attribute_is_none`, `test_inputs_overlapping_*`, `test_input_output_view_mutate_multiple`,
+`test_dupe_arg`, `test_invalid_dupe`, `test_invalid_requires_grad`).
 Cases only.
 """
 
@@ -247,3 +248,36 @@ def values_of_one_and_geometry_of_the_other(way):
     base = (leaf * 1).view(2, 2)
     a, b = base.view(2, 2), base.view(2, 2)
     return {"out": outcome(way.compile(f), a, b), "a": a, "b": b, "base": base}
+
+
+@case(bypass="guards that no entry can say")
+def aliases_from_the_first_call_on(way):
+    """A dynamic graph whose inputs are two views of one place on its first call already, and later lie apart."""
+
+    def f(x, y):
+        x.add_(1)
+        y.add_(1)
+        return x * 2
+
+    compiled, seen = way.compile(f, dynamic=True), []
+    for part in (lambda base: base[1:], lambda base: base.unsqueeze(0), lambda base: base.clone()):
+        base = torch.arange(6.0)
+        x, y = part(base), part(base)
+        seen.append((compiled(x, y), x, y, base))
+    return seen
+
+
+@case()
+def two_inputs_written_one_viewed(way):
+    """Of three inputs two are written to; views of the second and of the third come back."""
+
+    def f(a, b, c):
+        a.mul_(2)
+        c.mul_(3)
+        return b.view(2, 2), c.view(2, 2), a + c
+
+    leaf = torch.arange(4.0, requires_grad=True)
+    a, b, c = leaf * 1, leaf * 2, leaf * 3
+    out = way.compile(f)(a, b, c)
+    sum(x.sum() for x in out).backward()
+    return {"out": [x.detach() for x in out], "a": a.detach(), "c": c.detach(), "leaf": leaf}

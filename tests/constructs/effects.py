@@ -2,7 +2,9 @@
 
 PyTorch's own: test_misc.py (`test_nonlocal*`, `test_global_*`, `test_dataclass*`, `test_user_defined_*`,
 `test_user_getattr*`), test_repros.py (`test_dataclass_in_module`), test_modules.py (`test_self_mutating1`),
-test_ctx_manager.py, test_generator.py, test_reorder_logs.py. Cases only.
+test_ctx_manager.py, test_generator.py, test_reorder_logs.py, test_input_attr_tracking.py
+(`test_tensor_property_*`, `test_const_property_*`, `test_guards_correctly_property_*`, `test_complex_attr_access_*`).
+Cases only.
 """
 
 import contextlib
@@ -183,3 +185,37 @@ def a_simple_namespace_and_a_slice(way):
         return bag.y + 1
 
     return {"out": way.compile(f)(bag, slice(1, 3)), "bag": vars(bag)}
+
+
+@case()
+def attributes_of_tensors(way):
+    """Read from inputs and set on them in the graph: a tensor, a number, then a tensor where a number was."""
+
+    def function(x, y):
+        before = x.mark if hasattr(x, "mark") else 1
+        x.mark, x.more = y, y * 2
+        return x * x.mark * before, x.more
+
+    compiled, found = way.compile(function, dynamic=False), []
+    for y in (4, torch.full((4,), 3.0), 5):
+        x = torch.arange(4.0)
+        x.mark = 7
+        found += [compiled(x, y), x.mark, x.more, compiled(x, y)]
+    return found
+
+
+@case()
+def attributes_of_tensors_around_a_graph_break(way):
+    """Set before a break and read after it, over a list of tensors."""
+
+    def function(tensors, y):
+        for tensor in tensors:
+            tensor.y = y
+        torch._dynamo.graph_break()
+        total = 1
+        for tensor in tensors:
+            total = tensor.y * total + tensor
+        return total
+
+    tensors = [torch.arange(4.0) + k for k in range(3)]
+    return way.compile(function)(tensors, torch.full((4,), 2.0)), [tensor.y for tensor in tensors]

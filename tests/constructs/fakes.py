@@ -4,7 +4,7 @@ Dynamo's `example_value` of a placeholder is the input at the end of the trace; 
 Cases only.
 
 PyTorch's own: test_aot_autograd_cache.py (`test_nn_module_with_params_global_constant`, `test_dynamic_shapes*`),
-test_misc.py (`test_set__*`, issue 113605), test_export's `unsqueeze_` cases.
+and from memory: issue 113605, test_export's `unsqueeze_` cases.
 """
 
 import torch

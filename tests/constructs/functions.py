@@ -2,8 +2,9 @@
 
 PyTorch's own: dynamo/test_autograd_function.py (`test_autograd_function_*`, `test_mark_non_differentiable`, `test_once_
 differentiable`, `test_function_with_bound_free_variable`), testing/_internal/autograd_function_db.py,
-test_aotdispatch.py (`test_single_output`, `test_set_grad*`, `test_complex_linear`, `test_new_tensors_*`,
-`test_output_aliases_*`, `test_outputs_are_aliased`, `test_backward_*`, `test_double_backward`, `test_retain_graph*`).
+test_aotdispatch.py (`test_multi_output`, `test_complex_linear`, `test_no_grad_input_output`, `test_grad_context`,
+`test_some_outputs_dont_require_grad_*`, `test_output_aliases_*`, `test_outputs_are_aliased`,
+`test_aot_dispatch_output_requires_grad_in_no_grad*`, `test_input_output_aliase_custom_autograd_function`).
 """
 
 import torch

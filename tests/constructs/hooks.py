@@ -1,7 +1,7 @@
 """Group 10, first part: saved-tensors hooks, gradient hooks, module hooks and activation checkpointing. Cases only.
 
-PyTorch's own: test_aotdispatch.py (`test_saved_tensors_hooks_base`, `_params`, `_recompile`, `_mutations_raise`,
-`_donated_buffers`, `_inference`), dynamo/test_aot_autograd_cache.py (`test_saved_tensors_hooks_autograd_cache`,
+PyTorch's own: test_aotdispatch.py (`test_saved_tensors_hooks_base`, `_params`, `_recompile`,
+`_donated_buffers`), dynamo/test_aot_autograd_cache.py (`test_saved_tensors_hooks_autograd_cache`,
 `_symbolic`), dynamo/test_backward_hooks.py and test_hooks.py (`test_tensor_register_hook_*`, `test_post_acc_grad_hook`,
 `test_module_backward_hooks_*`), dynamo/test_activation_checkpointing.py (`test_tags_*`, `test_compile_selective_*`).
 """

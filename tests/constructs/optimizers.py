@@ -1,8 +1,8 @@
 """Group 1, optimizers: steps that change parameters, states, gradients and statistics in place.
 
 PyTorch's own: test_compiled_optimizers.py (`test_sgd*`, `test_adam*`, `test_get_value_on_static_address`, the foreach
-variants), test_aotdispatch.py (`test_input_mutation_requires_grad_no_grad`, made for Shampoo;
-`test_input_mutation_batchnorm`, `test_batchnorm`). Cases only.
+variants), test_aotdispatch.py (`test_input_mutation_requires_grad_no_grad`,
+`test_input_mutation_batchnorm`, `test_batchnorm`, `test_buffer_copied_in_graph*`). Cases only.
 """
 
 import torch

@@ -1,10 +1,11 @@
 """Group 10, last part: what goes in and what comes out: views, the inputs themselves, numbers, None, many tensors, odd
 strides, other kinds of tensors. Cases only.
 
-PyTorch's own: test_aotdispatch.py (`test_output_aliases_input*`, `test_input_output_*`, `test_nested_output_*`,
-`test_outputs_none*`), inductor/test_torchinductor.py (`test_output_strides`, `test_multiple_outputs*`, `test_view_*`,
+PyTorch's own: test_aotdispatch.py (`test_output_aliases_input*`, `test_input_output_view_simple`,
+`test_min_cut_partitioner_output_tensor_shape_tensor`, `test_dynamic_shape_output_not_in_bw_graph`),
+inductor/test_torchinductor.py (`test_output_strides`, `test_multiple_outputs*`, `test_view_*`,
 `test_large_*`, `test_scalar_*`), dynamo/test_unspec.py (`test_*float*`, `test_builtin_*`), dynamo/test_misc.py
-(`test_returning_*`, `test_many_inputs`).
+(`test_returning_*`), test_aot_autograd_cache.py (`test_numpy_*`).
 """
 
 import math
@@ -138,9 +139,21 @@ def a_sparse_input(way):
     return way.compile(lambda x, y: torch.sparse.mm(x, y) * 2)(x, numbers())
 
 
+@case()
+def functions_of_numpys(way):
+    """Functions of numpy's on arrays are traced as torch's own versions of them, and cached."""
+    import numpy
+
+    def function(x, y):
+        return numpy.round(x), numpy.sum(numpy.multiply(x, y)), numpy.linalg.norm(y, axis=1)
+
+    rounded, total, norms = way.compile(function)(numbers().numpy(), numbers().numpy() + 1)
+    return [torch.from_numpy(numpy.asarray(array)) for array in (rounded, total, norms)]
+
+
 @case(bypass="numpy")
-def numpy_inside(way):
-    """numpy functions are traced as torch's; the call goes through a wrapper of Dynamo's that is not cached."""
+def operators_on_numpys_arrays(way):
+    """Arithmetic on arrays goes through a wrapper of Dynamo's that torch does not cache."""
     import numpy
 
     return way.compile(lambda x: torch.from_numpy(numpy.sin(x.numpy()) * 2))(numbers())

@@ -1,8 +1,8 @@
 """Group 8: user-registered pytree nodes going in and out, registered twice, and from several threads. Cases only.
 
 PyTorch's own: test_pytree.py (`test_register_*`, `test_pytree_serialize_*`), dynamo/test_misc.py (`test_pytree_*`,
-`test_user_defined_pytree*`), dynamo/test_decorators.py (`test_nonstrict_trace_pytree_register_*`,
-`test_nonstrict_trace_preexisting_register_constant_*`), testing/_internal/dynamo_pytree_test_utils.py.
+`test_user_defined_pytree*`), dynamo/test_decorators.py (`test_nonstrict_trace_*`,
+`test_pytree_register_constant_with_side_effect`), testing/_internal/dynamo_pytree_test_utils.py.
 """
 
 import collections

@@ -26,6 +26,7 @@ def run_all(cases: Sequence[Listed], folder: Path, inductor: Path) -> dict[str, 
     # Its graph caches are off: a reference that may be an earlier process's wrong hit is none.
     plain = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
     found["inductor"] = _run(folder, "inductor", odd, inductor, **plain) if odd else {}
+    (folder / "cold" / "store").mkdir(parents=True, exist_ok=True)  # so that a process that dies early is told as that
     found["cold"] = _run(folder, "cold", words, inductor)
     shutil.copytree(folder / "cold" / "store", folder / "warm" / "store")
     compiler = ["--compiler", os.environ["PATH"], str(inductor), *others] if others else []
@@ -54,7 +55,7 @@ def _run(folder: Path, way: str, words: Sequence[str], inductor: Path, **extra: 
         cwd=place,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=580,
     )
     lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     seen = {line["case"]: line for line in lines if "case" in line}

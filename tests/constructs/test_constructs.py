@@ -50,6 +50,7 @@ def _parameters(item):
     return item.callspec.params if hasattr(item, "callspec") and item.path == Path(__file__) else {}
 
 
+@pytest.mark.timeout(1800)  # the first test of a shard waits for all of its processes
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.word)
 def test_a_construct_means_the_same_eager_cold_and_warm(case, ways):
     """Same values, gradients, mutations, aliases and errors; warm repeats cold bit for bit, with the promised hits."""

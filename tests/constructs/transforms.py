@@ -2,7 +2,7 @@
 
 PyTorch's own: dynamo/test_higher_order_ops.py (`FuncTorchHigherOrderOpTests.test_vmap_*`, `test_grad_*`, `test_jvp_*`,
 `test_vjp_*`, `test_jacrev_*`, `test_hessian*`, `test_functional_call*`, `test_linearize_*`), functorch/test_eager_
-transforms.py (`test_compile_*`).
+transforms.py (`test_linearize_*`).
 """
 
 import torch

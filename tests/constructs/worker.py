@@ -55,7 +55,7 @@ def run(way: Way, word: str) -> dict[str, Any]:
 def main(out: str, name: str, *rest: str) -> None:
     """Cases that must hit come first in a warm process; `--compiler` gives the later ones what compiling needs."""
     faulthandler.enable()
-    faulthandler.dump_traceback_later(350, exit=True)
+    faulthandler.dump_traceback_later(550, exit=True)
     way = Way(name, {"eager": None, "inductor": "inductor"}.get(name, "warmgraph"))
     if way.backend is not None:
         # Scalar kernels take g++ half the time; vector code is not what differs between constructs.

@@ -1,0 +1,296 @@
+"""Group 12, second part: settings of torch's that change how graphs are made, kept or run. Cases only.
+
+PyTorch's own: dynamo/test_aot_autograd_cache.py (`test_compiled_autograd_bypass`,
+`test_inference_graph_cache_hit_with_compiled_autograd_enabled`, `test_cache_lazy_backward_for_compiled_autograd`,
+`test_multi_graph_specialization`, `test_unsafe_mark_cacheable`, `test_private_namespace`, `test_safe_torchfunction`,
+`test_custom_autograd_function*`), inductor/test_codecache.py (`test_auto_functionalized_caching`, `test_freezing`,
+`test_cache_hot_load_caching_precompile`), inductor/test_compiled_autograd.py (`test_basic`, `test_inputs_aliasing_*`).
+"""
+
+import contextlib
+import operator
+
+import torch
+import torch._dynamo.compiled_autograd
+import torch._functorch.config
+import torch._inductor.config
+from harness import case, outcome
+from torch._inductor.custom_graph_pass import CustomGraphPass, CustomRuntimeEstimator
+
+WITHOUT_KERNELS = True
+
+
+def numbers(rows=3, requires_grad=False):
+    return (torch.arange(rows * 4.0).reshape(rows, 4) / 7).requires_grad_(requires_grad)
+
+
+@case(bypass="an input is a container")
+def compiled_autograd_inside(way):
+    """`compiled_autograd`: the backward that a compiled function asks for is traced as well, with lists of inputs."""
+
+    def function(x, y):
+        loss = (x.cos() + y).sum()
+        return torch.autograd.grad(loss, [x, y])
+
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        return way.compile(function)(numbers(requires_grad=True), numbers(requires_grad=True))
+
+
+@case()
+def compiled_autograd_without_a_backward(way):
+    """With the setting on, a graph that needs no backward is one like any other."""
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        return way.compile(lambda x: (x.cos() * 2).sum())(numbers())
+
+
+@case(bypass="an input is a container")
+def compiled_autograd_around_a_backward(way):
+    """A compiled forward that is found again, under a backward that compiled autograd traces anew."""
+    compiled, found = way.compile(lambda x, y: x.sin() @ y, dynamic=True), []
+    for rows in (3, 5):
+        x, y = numbers(rows, requires_grad=True), numbers(4, requires_grad=True)
+        out = compiled(x, y)
+        with contextlib.ExitStack() as around:
+            if way.backend is not None:
+                tracing = torch.compile(backend=way.backend, dynamic=True)
+                around.enter_context(torch._dynamo.compiled_autograd._enable(tracing))
+            out.sum().backward()
+        found.append((out, x, y))
+    return found
+
+
+@case(bypass="specialize_on")
+def specialised_by_the_user(way):
+    """`mark_dynamic(specialize_on=...)` makes Dynamo call the backend once per size: compiled, and not kept."""
+    compiled = way.compile(lambda x: x * 5)
+    x = torch.arange(5.0)
+    torch._dynamo.mark_dynamic(x, 0, specialize_on=[lambda size: size == 8, lambda size: size == 16])
+    return [compiled(x), compiled(torch.arange(8.0)), compiled(torch.arange(16.0))]
+
+
+def tripled(x):
+    return x * 3
+
+
+@case(bypass="outside torch")
+def a_function_that_is_allowed_in_the_graph(way):
+    """`allow_in_graph` puts a user's function into the graph as it is: nothing describes it."""
+    allowed = torch._dynamo.allow_in_graph(tripled)
+    return way.compile(lambda x: allowed(x + 1))(numbers())
+
+
+class Allowed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 5
+
+
+@case(bypass="trampoline_autograd_apply")
+def an_autograd_function_that_is_allowed_in_the_graph(way):
+    """The same of an autograd.Function: its `apply` is called in the graph."""
+    allowed = torch._dynamo.allow_in_graph(Allowed)
+    x = numbers(requires_grad=True)
+    out = way.compile(lambda x: allowed.apply(x) + 1)(x)
+    out.sum().backward()
+    return out, x
+
+
+@case(bypass="outside torch")
+def a_users_function_in_torchs_namespace(way):
+    """A function that someone hangs into `torch` has torch's address, and is not torch's."""
+    torch._dynamo.allow_in_graph(tripled)
+    torch._tripled_by_a_user = tripled
+    try:
+        return way.compile(lambda x: torch._tripled_by_a_user(x) + 1)(numbers())
+    finally:
+        del torch._tripled_by_a_user
+
+
+@case()
+def functions_of_sizes(way):
+    """`sym_int`, `sym_float`, `sym_sum`, `sym_max` and comparisons of sizes are part of the graph, or of no graph."""
+
+    def function(x):
+        rows, columns = x.shape
+        total = torch.sym_sum([rows, columns, torch.sym_int(torch.sym_float(rows) / 2)])
+        return x * total, torch.sym_max(rows, columns), x.size() == torch.Size([3, 4]), torch.sym_not(rows == 3)
+
+    compiled = way.compile(function, dynamic=True)
+    return [compiled(numbers(rows)) for rows in (3, 5, 7)]
+
+
+@torch.library.custom_op("constructs_switches::fill_sin", mutates_args=["x"])
+def fill_sin(x: torch.Tensor, y: torch.Tensor) -> None:
+    x.copy_(y.sin())
+
+
+@torch.library.custom_op("constructs_switches::fill_cos", mutates_args=["x"])
+def fill_cos(x: torch.Tensor, y: torch.Tensor) -> None:
+    x.copy_(y.cos())
+
+
+@case()
+def operators_that_mutate_in_both_ways(way):
+    """Functionalised the first way and the second, two operators with one schema: each keeps its code."""
+
+    def function(x, operator):
+        made = torch.empty_like(x)
+        operator(made, x)
+        return made + 1
+
+    found = []
+    for second in (False, True):
+        with torch._inductor.config.patch(enable_auto_functionalized_v2=second):
+            torch._dynamo.reset()
+            compiled = way.compile(function, fullgraph=True)
+            found += [compiled(numbers(), operator) for operator in (fill_sin, fill_cos)]
+    return found
+
+
+@case(bypass="freezing")
+def frozen_weights(way):
+    """Inductor's freezing bakes the weights in: two modules, each with its own, and nothing kept."""
+    found = []
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        for scale in (1.0, 2.0):
+            layer = torch.nn.Linear(4, 2)
+            layer.weight.fill_(scale)
+            torch._dynamo.reset()
+            found.append(way.compile(layer)(numbers()) - layer.bias)
+    return found
+
+
+@case(bypass="force_disable_caches")
+def all_caches_switched_off(way):
+    """`force_disable_caches` means this one, too."""
+    with torch.compiler.config.patch(force_disable_caches=True):
+        return way.compile(lambda x: x.sin() * 9)(numbers())
+
+
+@case()
+def precompiled_frames(way):
+    """`caching_precompile`: torch keeps Dynamo's own work as well."""
+    with torch._dynamo.config.patch(caching_precompile=True):
+        return outcome(way.compile(lambda x: x.sin() * 11), numbers())
+
+
+class Halved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x.sin())
+        return x.cos()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0] / 2
+
+
+class Thirded(Halved):
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0] / 3
+
+
+@case()
+def autograd_functions_where_torch_caches_them(way):
+    """With `autograd_cache_allow_custom_autograd_functions`; of two that differ in the backward each keeps its own."""
+    found = []
+    with torch._functorch.config.patch(autograd_cache_allow_custom_autograd_functions=True):
+        for function in (Halved, Thirded):
+            x = numbers(requires_grad=True)
+            out = way.compile(lambda x, function=function: function.apply(x) * 2)(x)
+            out.sum().backward()
+            found.append((out, x))
+    return found
+
+
+@case()
+def without_donated_buffers(way):
+    """With `donated_buffer` off nothing that was saved is overwritten; it is another key, and the same gradient."""
+    found = []
+    for donated in (True, False):
+        torch._dynamo.reset()
+        x = numbers(requires_grad=True)
+        kernels = torch._inductor.config.patch(fallback_by_default=False)
+        with kernels, torch._functorch.config.patch(donated_buffer=donated):
+            out = way.compile(lambda x: ((x @ x.t()).sin() @ x).exp().sum())(x)
+            out.backward()
+        found.append((out, x))
+    return found
+
+
+class Tidy(CustomGraphPass):
+    """Takes multiplications by one out of a graph."""
+
+    def __init__(self, identity):
+        self.identity = identity
+
+    def __call__(self, graph):
+        for node in list(graph.nodes):
+            if node.target is operator.mul and node.args[0] == 1:
+                node.replace_all_uses_with(node.args[1])
+                graph.erase_node(node)
+
+    def uuid(self):
+        return self.identity
+
+
+def tidied(way, *passes):
+    found = []
+    for each in passes:
+        torch._dynamo.reset()
+        with torch._inductor.config.patch(pre_grad_custom_pass=each):
+            found.append(way.compile(lambda x: 1 * x + 13)(numbers()))
+    return found
+
+
+@case()
+def passes_with_an_identity(way):
+    """A pass of the user's over the graph is known by its `uuid()`: each has code of its own, found again."""
+    return tidied(way, Tidy("first"), Tidy("second"), Tidy("first"))
+
+
+@case(bypass="pre_grad_custom_pass")
+def a_pass_without_an_identity(way):
+    """Nothing says what it does, whenever torch would run it."""
+    return tidied(way, Tidy(None))
+
+
+class Estimator(CustomRuntimeEstimator):
+    def __init__(self, identity):
+        self.identity = identity
+
+    def __call__(self, node):
+        return 1.0
+
+    def uuid(self):
+        return self.identity
+
+
+def budgeted(way, *estimators):
+    found = []
+    for estimator in estimators:
+        torch._dynamo.reset()
+        x = numbers(requires_grad=True)
+        settings = {"activation_memory_budget": 0.5, "activation_memory_budget_runtime_estimator": estimator}
+        with torch._functorch.config.patch(settings):
+            out = way.compile(lambda x: (x @ x.t()).sin() @ x)(x)
+        out.sum().backward()
+        found.append((out, x))
+    return found
+
+
+@case()
+def estimators_with_an_identity(way):
+    """What says how long a node takes, for the partitioner, is known by its `uuid()`."""
+    return budgeted(way, Estimator("first"), Estimator("second"))
+
+
+@case(bypass="activation_memory_budget_runtime_estimator")
+def an_estimator_without_an_identity(way):
+    """One whose `uuid()` is None."""
+    return budgeted(way, Estimator(None))
