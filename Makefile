@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := PYTHONWARNINGS=ignore $(BIN)/pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types tests redis wheel bench clean
+.PHONY: help demo test lint types tests redis graphviz chromium wheel bench gpu-check clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,11 +46,19 @@ types: $(VENV)/.dev
 	cd .build && MYPYPATH=site ../$(BIN)/mypy --config-file ../pyproject.toml -p warmgraph
 
 # Compiles use more than one core each: two at once, however many there are.
-tests: $(VENV)/.dev redis
+tests: $(VENV)/.dev redis graphviz chromium
 	$(BIN)/pytest -n 2 --dist worksteal
 
 redis: ## a real redis-server, from the distribution's packages if it may be installed
 	@command -v redis-server >/dev/null || sh .ci/install-redis
+
+graphviz: ## the program `dot`; without it the tests that ask it are skipped, and the rest runs
+	@command -v dot >/dev/null || sh .ci/install-graphviz || \
+	  echo "some tests of pictures will be skipped: no Graphviz could be installed" >&2
+
+chromium: ## a real Chromium for the page's tests; without one they are skipped, and the rest runs
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
+	  sh .ci/install-chromium || echo "the page's tests will be skipped: no Chromium could be installed" >&2
 
 wheel: $(VENV)/.dev ## build the wheel into dist/
 	rm -rf dist build && $(BIN)/python -m build --no-isolation --wheel -o dist . >/dev/null
@@ -61,7 +69,13 @@ bench: $(VENV)/.dev redis ## measure against torch's own caches; writes benchmar
 	$(BIN)/python -m benchmarks.faults
 	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.hash_speed
+	$(BIN)/python -m benchmarks.audit_speed
 	$(BIN)/python -m benchmarks.symbols
+	$(BIN)/python -m benchmarks.operators
+
+# With $(PYTHON) as it is, not the environment made here: on a GPU machine that is where its torch lies.
+gpu-check: ## tests and benchmark on a CUDA machine; PYTHON=... ARGS='--quick' (docs/gpu.md)
+	@$(PYTHON) -m benchmarks.gpu_check $(ARGS)
 
 clean: ## remove what was built (not the cache)
 	rm -rf .build build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,6 +15,11 @@ for name in ("hashing", "cache", "backend", "scripts", "tests", "benchmarks"):
         continue
     sys.exit(f"`import {name}` works ({found.__file__}); the wheel must not take top-level names")
 
+from warmgraph.scripts.page import render  # noqa: E402
+
+if "<h1" not in render({}):
+    sys.exit("the page's files are not in the wheel")
+
 import torch  # noqa: E402
 
 import warmgraph  # noqa: E402

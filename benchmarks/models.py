@@ -187,6 +187,10 @@ MODELS: dict[str, Callable[[bool], Case]] = {
 
 
 def make(name: str, *, tiny: bool) -> Case:
-    """The same model and inputs in every process."""
+    """The same model and inputs in every process: one of MODELS, or of LARGE_MODELS (which are for a GPU)."""
     torch.manual_seed(SEED)
-    return MODELS[name](tiny)
+    if name in MODELS:
+        return MODELS[name](tiny)
+    from large_models import LARGE_MODELS  # beside the worker, which is run as a script
+
+    return Case(*LARGE_MODELS[name](tiny))

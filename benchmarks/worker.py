@@ -18,9 +18,10 @@ BEGIN = time.perf_counter()
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--backend", default="warmgraph", help="eager | inductor | warmgraph")
+    parser.add_argument("--backend", default="warmgraph", help="eager | inductor | warmgraph | warmgraph_cudagraphs")
     parser.add_argument("--what", default="inference", choices=("inference", "training", "both"))
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--calls", type=int, default=1, help="calls to time after the first")
     parser.add_argument("--mode", default=None)
     parser.add_argument("--options", default=None, help="JSON")
@@ -57,7 +58,9 @@ def main(argv: list[str] | None = None) -> int:
     imported = time.perf_counter() - BEGIN
     from models import make
 
-    case = make(options.model, tiny=options.tiny)
+    with torch.device(options.device):
+        case = make(options.model, tiny=options.tiny)
+    settle(options.device)
     built = time.perf_counter() - BEGIN
     started = watch_processes()
     before, begin = cpu_seconds(), time.perf_counter()
@@ -67,14 +70,14 @@ def main(argv: list[str] | None = None) -> int:
     calls, saved = {}, {}
     for what in ("inference", "training") if options.what == "both" else (options.what,):
         case.model.train(what == "training")
-        calls[what], output = timed_calls(case, compiled, what, options.calls)
+        calls[what], saved[what] = timed_calls(case, compiled, what, options)
         # Naming a backend is part of it: Inductor is imported then, by warmgraph only when something must be compiled.
         calls[what][0] += naming
         naming = 0.0
-        saved[what] = tensors(case.model, output)
     if options.out:
         torch.save(saved, options.out)
     found = result(options, imported, built, calls, started)
+    found["norms"] = {what: norms(made) for what, made in saved.items()}
     found["calls_cpu_seconds"] = found["cpu_seconds"] - before
     print(json.dumps(found))
     return 0
@@ -91,8 +94,8 @@ def compile_model(model: Any, options: argparse.Namespace) -> Any:
     return torch.compile(model, backend=options.backend, **named)
 
 
-def timed_calls(case: Any, compiled: Any, what: str, later: int) -> tuple[list[float], Any]:
-    """Seconds of the first and each later call; the first call's output, with gradients in the model."""
+def timed_calls(case: Any, compiled: Any, what: str, options: argparse.Namespace) -> tuple[list[float], dict[str, Any]]:
+    """Seconds of the first and each later call; what the first call made."""
     import torch
 
     def call() -> Any:
@@ -105,26 +108,34 @@ def timed_calls(case: Any, compiled: Any, what: str, later: int) -> tuple[list[f
 
     begin = time.perf_counter()
     output = call()
+    synchronize(options.device)
     seconds = [time.perf_counter() - begin]
-    gradients = [parameter.grad for parameter in case.model.parameters()]
-    for _ in range(later):
+    made = tensors(case.model, output)
+    del output
+    for _ in range(options.calls):
         case.model.zero_grad(set_to_none=True)
         begin = time.perf_counter()
         call()
+        synchronize(options.device)
         seconds.append(time.perf_counter() - begin)
-    for parameter, gradient in zip(case.model.parameters(), gradients, strict=True):
-        parameter.grad = gradient
-    return seconds, output
+    return seconds, made
+
+
+def synchronize(device: str) -> None:
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
 
 
 def tensors(model: Any, output: Any) -> dict[str, Any]:
-    """Everything that two runs must agree on."""
+    """Everything that two runs must agree on; copied, since CUDA graphs write the next call's over it."""
     import torch
 
-    leaves = [leaf.detach() for leaf in torch.utils._pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+    leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return {
-        "outputs": leaves,
-        "gradients": {name: p.grad for name, p in model.named_parameters() if p.grad is not None},
+        "outputs": [leaf.detach().clone() for leaf in leaves],
+        "gradients": {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None},
         "buffers": {name: b.detach().clone() for name, b in model.named_buffers()},
         "type": type(output).__name__,
     }
@@ -143,13 +154,47 @@ def result(
         "started": started,
         "modules": [name for name in ("torch._inductor.compile_fx", "torch._inductor.lowering") if name in sys.modules],
     }
-    if options.backend == "warmgraph":
+    found["tracing_seconds"] = tracing_seconds()
+    if options.device == "cuda":
+        found["memory"] = memory()
+    if options.backend.startswith("warmgraph"):
         import warmgraph
 
         warmgraph.flush()
         found["stats"] = warmgraph.stats()
     found["cpu_seconds"] = cpu_seconds()
     return found
+
+
+def norms(made: dict[str, Any]) -> list[float]:
+    """Of each output and of all gradients: by these two runs are told apart without keeping what they made."""
+    gradients = [float(gradient.double().norm()) for gradient in made["gradients"].values()]
+    return [float(output.double().norm()) for output in made["outputs"]] + [sum(gradients)]
+
+
+def tracing_seconds() -> float:
+    """What Dynamo spent on its own, by its own count: all of its compiles less the time in backends."""
+    import torch
+
+    spent = dict(zip(*torch._dynamo.utils.compile_times(repr="csv", aggregate=True), strict=True))
+    return float(spent.get("_compile.compile_inner", 0)) - float(spent.get("OutputGraph.call_user_compiler", 0))
+
+
+def settle(device: str) -> None:
+    """Wait for the model to be built, and forget the memory that only building it took."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def memory() -> dict[str, int]:
+    """Bytes: the most that tensors took, and that was held for them, with the pools of CUDA graphs."""
+    import torch
+
+    return {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
 
 
 def cpu_seconds() -> float:
