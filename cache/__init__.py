@@ -23,7 +23,7 @@ from .config import (
 )
 from .counts import Counts, Tally, summarise
 from .disk import DiskStore
-from .events import Event, EventDict, Outcome
+from .events import Event, EventDict, Outcome, decode_event
 from .eviction import PruneReport, Usage
 from .exits import at_process_end
 from .flight import Flight, Flights
@@ -35,13 +35,14 @@ from .learning import Learning
 from .memory import MemoryStore
 from .near import addresses, differing, nearest_first
 from .null import NullStore
-from .opening import open_cache, open_remote
-from .parsing import ConfigError, Mode, Trust, keys_in_file, parse_seconds, parse_size
-from .process import as_plain, flush, record, stats
+from .opening import open_cache, open_journaled, open_remote
+from .parsing import ConfigError, Mode, Trust, keys_in_file, parse_namespace, parse_seconds, parse_size, secret_in_file
+from .process import as_plain, flush, record, stats, watch_events
 from .profiles import Profile, profile_of, today
 from .reading import Accept
-from .remote import RedisStore, RemoteUrl, advice, parse_url
+from .remote import RedisStore, RemoteUrl, StreamTail, advice, parse_url
 from .seal import Signer, Verifier, seal, unseal
+from .tail import FolderTail
 from .tiers import Cache, OnPublished, Policy
 from .transfer import Selection, Transferred, Watch, copy_entries, read_local, select_local, select_remote
 from .typing import (
@@ -50,6 +51,7 @@ from .typing import (
     Entry,
     Hit,
     Miss,
+    Position,
     Reason,
     Relative,
     Role,
@@ -77,6 +79,7 @@ __all__ = [
     "Flaw",
     "Flight",
     "Flights",
+    "FolderTail",
     "Hit",
     "Journal",
     "Keyring",
@@ -88,6 +91,7 @@ __all__ = [
     "OnPublished",
     "Outcome",
     "Policy",
+    "Position",
     "Profile",
     "PruneReport",
     "Reading",
@@ -104,6 +108,7 @@ __all__ = [
     "Store",
     "StoreSilent",
     "StoreUnavailable",
+    "StreamTail",
     "Tally",
     "Transferred",
     "Truncated",
@@ -122,6 +127,7 @@ __all__ = [
     "copy_entries",
     "decode_blob",
     "decode_entry",
+    "decode_event",
     "describe",
     "differing",
     "encode_blob",
@@ -135,8 +141,10 @@ __all__ = [
     "nearest_first",
     "new_key",
     "open_cache",
+    "open_journaled",
     "open_remote",
     "parse_keys",
+    "parse_namespace",
     "parse_seconds",
     "parse_size",
     "parse_url",
@@ -148,6 +156,7 @@ __all__ = [
     "reset_in_child",
     "reset_settings",
     "seal",
+    "secret_in_file",
     "select_local",
     "select_remote",
     "settings",
@@ -157,4 +166,5 @@ __all__ = [
     "today",
     "unseal",
     "verify_blob",
+    "watch_events",
 ]

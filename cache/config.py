@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ class Settings:
     """Resolved settings.
 
     max_size: bytes. wait, ttl: seconds. verify: the share of hits to check. pgo: whether profiles are shared.
-    keyring: what signs and is accepted, from signing_key_file and signing_key. origins: where each value came
-    from, by name.
+    job: what the scheduler calls this run. keyring: what signs and is accepted, from signing_key_file and
+    signing_key. origins: where each value came from, by name.
     """
 
     dir: Path
@@ -41,6 +42,7 @@ class Settings:
     ttl: float = 30 * 86_400.0
     verify: float = 0.0
     pgo: bool = True
+    job: str | None = None
     keyring: Keyring = field(default_factory=Keyring)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
@@ -55,6 +57,16 @@ def _default_dir() -> Path:
     import tempfile
 
     return Path(tempfile.gettempdir()) / f"warmgraph-{os.getuid()}"
+
+
+def _scheduled_job() -> str | None:
+    """What Slurm or torchrun calls this run. Whatever stands there, it is no error of the user's."""
+    for variable in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"):
+        text = os.environ.get(variable, "")
+        if text not in ("", "none"):  # torchrun's default is `none`
+            with suppress(ConfigError):
+                return parsing.parse_job(variable, text)
+    return None
 
 
 _DEFAULT_MAX_FILES = 200_000
@@ -72,6 +84,7 @@ _SETTINGS: dict[str, tuple[Callable[[str, object], Any], Callable[[], Any]]] = {
     "ttl": (parsing.parse_ttl, lambda: 30 * 86_400.0),
     "verify": (parsing.parse_share, lambda: 0.0),
     "pgo": (parsing.parse_bool, lambda: True),
+    "job": (parsing.parse_job, _scheduled_job),
     "namespace": (parsing.parse_namespace, lambda: "default"),
     "mode": (parsing.parse_mode, lambda: Mode.READWRITE),
     "strict": (parsing.parse_bool, lambda: False),
@@ -138,6 +151,7 @@ def configure(
     ttl: float | str | None = None,
     verify: float | str | None = None,
     pgo: bool | None = None,
+    job: str | None = None,
     namespace: str | None = None,
     mode: Mode | str | None = None,
     strict: bool | None = None,
@@ -149,7 +163,8 @@ def configure(
     dir_mode, url_mode: `readwrite` or `readonly`, for that tier alone. wait: the most seconds to wait for
     another process that compiles the same graph. ttl: how long a result that nobody uses stays in Redis.
     verify: on this share of hits (0 to 1) the graph is compiled afresh as well, and both results are compared.
-    pgo: which sizes vary is learnt from, and told to, all who use the store.
+    pgo: which sizes vary is learnt from, and told to, all who use the store. job: the name of this run in the
+    journal; those of Slurm and torchrun are known.
     Raises ConfigError, and then changes nothing.
     """
     global _current

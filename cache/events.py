@@ -26,6 +26,7 @@ class Outcome(str, Enum):
     FAILED = "failed"
     VERIFIED = "verified"  # a hit compared with a fresh compile; without a reason they agree
     SKIPPED = "skipped"  # a graph that was to run in CUDA graphs runs without; the reason says why
+    SICK = "sick"  # of no graph: a tier stopped working, the detail says how; one event per outage
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,52 +70,62 @@ class Event:
 EventDict = dict[str, Any]
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 2**63
-
-
 # No quantity here comes near it, and sums of such numbers stay finite (and so strict JSON).
 _MAX_NUMBER = 1e15
+_MAX_COUNT = 2**63
+# Types, not checks by function: an audit reads a million lines, and this is most of what its reading costs.
+_Types = frozenset[type[object]]
+_NONE: type[object] = type(None)
+_TEXT, _COUNT, _MAPPING = (frozenset({kind}) for kind in (str, int, dict))
+_NUMBER: _Types = frozenset({int, float})
+_OPTIONAL_TEXT, _OPTIONAL_COUNT, _OPTIONAL_NUMBER = (types | {_NONE} for types in (_TEXT, _COUNT, _NUMBER))
+_OPTIONAL_LIST: _Types = frozenset({list, _NONE})
 
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MAX_NUMBER
-
-
-def _mapping_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, dict) and all(check(item) for item in value.values())
-
-
-def _list_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(check(item) for item in value)
-
-
-def _optional(check: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: value is None or check(value)
-
+_FIELDS: dict[str, _Types] = {
+    "outcome": _TEXT,
+    "time": _NUMBER,
+    "host": _TEXT,
+    "pid": _COUNT,
+    "rank": _OPTIONAL_COUNT,
+    "parts": _MAPPING,
+    "seconds": _MAPPING,
+    "seconds_saved": _OPTIONAL_NUMBER,
+} | dict.fromkeys(("reason", "tier", "key", "function", "file", "detail"), _OPTIONAL_TEXT)
+_FIELDS |= dict.fromkeys(("line", "nodes", "bytes"), _OPTIONAL_COUNT)
+# Fields that older versions did not write: absent, they are null.
+_NEWER: dict[str, _Types] = {"differs": _OPTIONAL_LIST, "started": _OPTIONAL_NUMBER}
+_NEWER |= dict.fromkeys(("nearest", "backend", "namespace", "job"), _OPTIONAL_TEXT)
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
-_CHECKS: dict[str, Callable[[object], bool]] = {
-    "outcome": lambda value: isinstance(value, str) and value in _OUTCOMES,
-    "time": _is_number,
-    "host": _is_text,
-    "pid": _is_count,
-    "rank": _optional(_is_count),
-    "parts": _mapping_of(_is_text),
-    "seconds": _mapping_of(_is_number),
-    "seconds_saved": _optional(_is_number),
-} | {name: _optional(_is_text) for name in ("reason", "tier", "key", "function", "file", "detail")}
-_CHECKS |= {name: _optional(_is_count) for name in ("line", "nodes", "bytes")}
-# Fields that older versions did not write: absent, they are null.
-_NEWER: dict[str, Callable[[object], bool]] = {
-    "nearest": _optional(_is_text),
-    "differs": _optional(_list_of(_is_text)),
-    "started": _optional(_is_number),
-} | {name: _optional(_is_text) for name in ("backend", "namespace", "job")}
+_FIELD_ITEMS, _NEWER_ITEMS = tuple(_FIELDS.items()), tuple(_NEWER.items())
+_COUNTS = tuple(name for name, types in _FIELD_ITEMS if types in (_COUNT, _OPTIONAL_COUNT))
+
+
+def _is_event(plain: EventDict) -> bool:
+    """Whether every field is there and of its type; those of `_NEWER` are added as None.
+
+    May raise KeyError, and OverflowError for an integer of hundreds of digits.
+    """
+    for name, types in _FIELD_ITEMS:
+        if type(plain[name]) not in types:
+            return False
+    for name, types in _NEWER_ITEMS:
+        if type(plain.setdefault(name, None)) not in types:
+            return False
+    for name in _COUNTS:
+        count = plain[name]
+        if count is not None and not 0 <= count < _MAX_COUNT:
+            return False
+    seconds = plain["seconds"].values()
+    if not (_NUMBER.issuperset(map(type, seconds)) and _TEXT.issuperset(map(type, plain["parts"].values()))):
+        return False
+    # As one sum of sizes, which none that is too large, or no number, leaves within the bound.
+    numbers = abs(plain["time"]) + abs(plain["seconds_saved"] or 0) + abs(plain["started"] or 0)
+    return (
+        numbers + sum(map(abs, seconds)) < _MAX_NUMBER
+        and plain["outcome"] in _OUTCOMES
+        and _TEXT.issuperset(map(type, plain["differs"] or ()))
+    )
 
 
 def encode_event(event: Event) -> bytes:
@@ -134,21 +145,18 @@ def encode_event(event: Event) -> bytes:
     return line + b"\n"
 
 
-def decode_event(line: bytes) -> EventDict | None:
-    """The event in a line, or None when it is not one.
+def decode_event(line: bytes, parse: Callable[[bytes], object] = json.loads) -> EventDict | None:
+    """The event in a line, or None when it is not one. parse: as `json.loads`, for who reads a million of them.
 
     Fields that this version does not know are kept; those that an older one did not write are None.
     """
     if len(line) >= MAX_LINE_BYTES:
         return None
     try:
-        plain = json.loads(line)
+        plain = parse(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(plain, dict):
+    try:
+        return plain if type(plain) is dict and _is_event(plain) else None
+    except (KeyError, OverflowError):
         return None
-    if not all(name in plain and check(plain[name]) for name, check in _CHECKS.items()):
-        return None
-    if not all(check(plain.setdefault(name, None)) for name, check in _NEWER.items()):
-        return None
-    return plain

@@ -52,6 +52,8 @@ class Health:
     """
 
     def __init__(self, probes: Mapping[str, Probe] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        # Told of each outage as it begins: (tier, why). Weak, since who is told may hold stores that hold us.
+        self.on_outage: weakref.WeakMethod[Callable[[str, str], None]] | None = None
         self._clock = clock
         self._probes = dict(probes or {})
         self._lock = fork_safe_lock()
@@ -99,6 +101,9 @@ class Health:
             first = (tier, use) not in _told
             _told.add((tier, use))
         message = str(error)
+        told = self.on_outage() if self.on_outage is not None and not known else None
+        if told is not None:
+            told(tier, message)
         if not first:
             logger.debug("cache tier %s: %s", tier, message)
             return

@@ -6,15 +6,19 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from .events import MAX_LINE_BYTES, Event, EventDict, decode_event, encode_event
+from .events import MAX_LINE_BYTES, Event, EventDict, Outcome, decode_event, encode_event
 from .files import host_name, listing, make_folders, stat_of
 from .layout import JOURNAL_NAME
 
 logger = logging.getLogger(__package__)
+
+_DIGEST_LETTERS = 16
 
 
 class Journal:
@@ -23,17 +27,37 @@ class Journal:
     Each event is one write on a descriptor opened with O_APPEND, which the kernel puts at the end in one
     piece. NFS does not: there the client works out the end itself, and two hosts would overwrite each other.
     So each host has files of its own.
+
+    dir: None where nothing is to be written. send: takes a line for the fleet's journal; returns at once, raises
+    nothing. namespace, job: of events that do not say.
     """
 
-    def __init__(self, dir: Path) -> None:
+    def __init__(
+        self,
+        dir: Path | None,
+        *,
+        send: Callable[[bytes], None] | None = None,
+        namespace: str | None = None,
+        job: str | None = None,
+    ) -> None:
         self._dir = dir
+        self._send = send
+        self._namespace = namespace
+        self._job = job
         self._told = False
 
     def append(self, event: Event) -> bool:
-        """Write one event. Never raises; False when it could not be written, which is logged once."""
+        """Write one event. Never raises; False when it could not be written here, which is logged once."""
+        event = replace(event, namespace=event.namespace or self._namespace, job=event.job or self._job)
+        if self._send is not None:
+            # The network and its memory are dear: there the parts are cut to what tells them apart.
+            with suppress(ValueError, TypeError):  # and then it cannot be written here either
+                parts = {name: digest[:_DIGEST_LETTERS] for name, digest in event.parts.items()}
+                self._send(encode_event(replace(event, parts=parts)).rstrip())
+        if self._dir is None:
+            return True
         try:
-            line = encode_event(event)
-            _write(self._dir / f"{_day(event.time)}.{host_name()}.jsonl", line)
+            _write(self._dir / f"{day_of(event.time)}.{host_name()}.jsonl", encode_event(event))
         except (OSError, ValueError, OverflowError) as error:
             if not self._told:
                 logger.warning("events are not journaled in %s: %s", self._dir, error)
@@ -41,13 +65,17 @@ class Journal:
             return False
         return True
 
+    def outage(self, tier: str, why: str) -> None:
+        """A tier stopped working."""
+        self.append(Event(Outcome.SICK, tier=tier, detail=" ".join(why.split())))
+
 
 class Reading:
-    """An iterator over the events of a journal folder. skipped: lines so far that were no events of ours."""
+    """An iterator over events. skipped: lines so far that were no events of ours."""
 
-    def __init__(self, dir: Path, since: float | None = None) -> None:
+    def __init__(self, lines: Iterable[bytes | None], since: float | None = None) -> None:
         self.skipped = 0
-        self._events = self._read(dir, since)
+        self._events = self._decoded(lines, since)
 
     def __iter__(self) -> Iterator[EventDict]:
         return self
@@ -55,20 +83,13 @@ class Reading:
     def __next__(self) -> EventDict:
         return next(self._events)
 
-    def _read(self, dir: Path, since: float | None) -> Iterator[EventDict]:
-        for path in _files(dir, since):
-            try:
-                with path.open("rb") as file:
-                    for line in _lines(file):
-                        event = decode_event(line)
-                        if event is None:
-                            self.skipped += bool(line.strip())
-                        elif since is None or event["time"] >= since:
-                            yield event
-            except FileNotFoundError:
-                continue  # pruned since it was listed
-            except OSError as error:
-                logger.warning("a journal file is left out: %s", error)
+    def _decoded(self, lines: Iterable[bytes | None], since: float | None) -> Iterator[EventDict]:
+        for line in lines:
+            event = None if line is None else decode_event(line)
+            if event is None:
+                self.skipped += line is None or bool(line.strip())
+            elif since is None or event["time"] >= since:
+                yield event
 
 
 def read(dir: Path, since: float | None = None) -> Reading:
@@ -77,11 +98,22 @@ def read(dir: Path, since: float | None = None) -> Reading:
     Total: a torn, foreign, oversize or wrongly typed line is skipped and counted. A missing folder is empty.
     Raises StoreUnavailable when the folder cannot be listed.
     """
-    return Reading(dir, since)
+    return Reading(_all_lines(dir, since), since)
+
+
+def _all_lines(dir: Path, since: float | None) -> Iterator[bytes]:
+    for path in _files(dir, since):
+        try:
+            with path.open("rb") as file:
+                yield from _lines(file)
+        except FileNotFoundError:
+            continue  # pruned since it was listed
+        except OSError as error:
+            logger.warning("a journal file is left out: %s", error)
 
 
 def _files(dir: Path, since: float | None) -> list[Path]:
-    first = "" if since is None else _day(since)  # an event is filed under its own time, so earlier days hold none
+    first = "" if since is None else day_of(since)  # an event is filed under its own time, so earlier days hold none
     names = []
     for item in listing(dir):
         match = JOURNAL_NAME.fullmatch(item.name)
@@ -113,5 +145,5 @@ def _write(path: Path, line: bytes) -> None:
         os.close(descriptor)
 
 
-def _day(seconds: float) -> str:
+def day_of(seconds: float) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from .config import Settings, local_verifier, rank, remote_verifier, store_root
+from .config import Settings, journal_dir, local_verifier, rank, remote_verifier, store_root
 from .disk import DiskStore
 from .flight import Flights
 from .folder import open_private
 from .health import Health, Probe
+from .journal import Journal
 from .learning import Learning, Place
 from .locks import FileLeases
 from .memory import MemoryStore
 from .parsing import Mode
-from .remote import RedisLease, RedisLeases, RedisStore
+from .remote import EventStream, RedisLease, RedisLeases, RedisStore
 from .tiers import Cache, OnPublished, Policy
 from .typing import Held, Lease, Leases, Store, StoreUnavailable
 
@@ -26,6 +28,40 @@ def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -
     Without a usable folder it is without it, with a warning; strict: raises StoreUnavailable. Whether Redis
     answers is found out later: connecting begins here, in the background.
     """
+    return _open(settings, on_published)[0]
+
+
+def open_journaled(settings: Settings) -> tuple[Cache, Journal | None]:
+    """As `open_cache`, and with it the journal: in the folder, and in the fleet's stream where there is a Redis.
+
+    None where nothing may be written. Outages of the cache's tiers are journaled from here on.
+    """
+    cache, remote, health = _open(settings, None)
+    if settings.mode not in (Mode.READWRITE, Mode.REFRESH):
+        return cache, None
+    sick = cache.health()
+    stream = None
+    if remote is not None and not remote.readonly:
+        stream = EventStream(
+            remote.clients,
+            namespace=settings.namespace,
+            ttl=settings.ttl,
+            usable=lambda: health.usable("redis", "read"),
+            failed=lambda error: health.failed("redis", "write", error),
+        )
+    # A folder that is not ours to write, or was refused, is not journaled in either.
+    folder = None if "disk" in sick else journal_dir(settings)
+    if folder is None and stream is None:
+        return cache, None
+    send = None if stream is None else stream.append
+    journal = Journal(folder, send=send, namespace=settings.namespace, job=settings.job)
+    for tier, why in sick.items():
+        journal.outage(tier, why)
+    health.on_outage = weakref.WeakMethod(journal.outage)
+    return cache, journal
+
+
+def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, RedisStore | None, Health]:
     remote = open_remote(settings) if settings.mode is not Mode.OFF else None
     probes: dict[str, Probe] = {} if remote is None else {remote.name: remote.probe}
     health = Health(probes)
@@ -44,7 +80,7 @@ def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -
     if settings.mode is not Mode.READWRITE:  # who does not look up, or does not publish, holds up nobody
         levels = []
     wait = 0.0 if settings.mode is Mode.REFRESH else settings.wait
-    return Cache(
+    cache = Cache(
         MemoryStore(),
         slow,
         mode=settings.mode,
@@ -58,6 +94,7 @@ def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -
         flights=Flights([one for one in levels if not policies[one.name].readonly], wait=wait),
         learning=_learning(settings, slow, policies, health),
     )
+    return cache, remote, health
 
 
 def open_remote(settings: Settings) -> RedisStore | None:

@@ -114,24 +114,32 @@ def parse_key_file(label: str, value: object) -> Path | None:
 
 def keys_in_file(label: str, path: Path) -> Keyring:
     """The keys in a file that nobody else can read."""
+    data = secret_in_file(
+        label, path, "make one with `warmgraph keygen`, or give a key as text in WARMGRAPH_SIGNING_KEY"
+    )
+    try:
+        return parse_keys(data.decode("ascii", "replace"))
+    except ValueError as error:
+        raise refuse(label, str(path), f"{error}; make a key file with `warmgraph keygen`") from None
+
+
+def secret_in_file(label: str, path: Path, otherwise: str) -> bytes:
+    """What is in a file that nobody else can read. otherwise: what to do where there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not block
         with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, not a path)
             info = os.fstat(descriptor)
             data = file.read(_MAX_KEY_FILE) if stat.S_ISREG(info.st_mode) else None
     except OSError as error:
-        what = f"cannot be read ({error.strerror or error}); make one with `warmgraph keygen`"
+        what = f"cannot be read ({error.strerror or error}); {otherwise}"
         raise refuse(label, str(path), what) from error
     if data is None:
-        raise refuse(label, str(path), "not a regular file; a key may also be given as text in WARMGRAPH_SIGNING_KEY")
+        raise refuse(label, str(path), f"not a regular file; {otherwise}")
     # Group may read only what is root's: so secrets arrive in containers whose user is not root.
     private = stat.S_IRWXO | (stat.S_IWGRP | stat.S_IXGRP if info.st_uid == 0 else stat.S_IRWXG)
     if info.st_uid not in (os.geteuid(), 0) or info.st_mode & private:
-        raise refuse(label, str(path), f"others can read or write this key file; run `chmod 600 {path}` as its owner")
-    try:
-        return parse_keys(data.decode("ascii", "replace"))
-    except ValueError as error:
-        raise refuse(label, str(path), f"{error}; make a key file with `warmgraph keygen`") from None
+        raise refuse(label, str(path), f"others can read or write this file; run `chmod 600 {path}` as its owner")
+    return data
 
 
 def parse_signing_key(label: str, value: object) -> Keyring:
@@ -152,6 +160,15 @@ def parse_namespace(label: str, value: object) -> str:
     if isinstance(value, str) and _NAMESPACE.fullmatch(value):
         return value
     raise refuse(label, value, "expected 1 to 64 of A-Z a-z 0-9 . _ - and no leading dot")
+
+
+def parse_job(label: str, value: object) -> str | None:
+    """A name for people and filters; an empty text is none."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and len(value) <= 64 and value.isprintable():
+        return value
+    raise refuse(label, value, "expected up to 64 printable characters")
 
 
 def parse_mode(label: str, value: object) -> Mode:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .counts import Counts, Tally
 from .events import Event
 from .health import sick_tiers
 from .journal import Journal
+from .remote import events_lost
 from .writer import EXIT_SECONDS, flush_all
 
 _tally = Tally()
+_watchers: list[Callable[[Event], None]] = []
 
 
 def record(journal: Journal | None, event: Event) -> None:
     """Count an event in this process and append it to `journal`, if there is one."""
     _tally.add(event)
+    for watcher in _watchers:
+        watcher(event)
     if journal is not None:
         journal.append(event)
+
+
+def watch_events(watcher: Callable[[Event], None]) -> None:
+    """Call `watcher` with each event of this process from now on. It is called where graphs are compiled: be quick."""
+    _watchers.append(watcher)
 
 
 def as_plain(counts: Counts) -> dict[str, Any]:
@@ -39,9 +49,9 @@ def as_plain(counts: Counts) -> dict[str, Any]:
 def stats() -> dict[str, Any]:
     """What the cache did in this process so far: outcomes, by reason and by tier; seconds saved, and spent by phase.
 
-    sick: by tier, why it is not used at present.
+    sick: by tier, why it is not used at present. events_lost: how many did not get to the fleet's journal.
     """
-    return as_plain(_tally.counts()) | {"sick": sick_tiers()}
+    return as_plain(_tally.counts()) | {"sick": sick_tiers(), "events_lost": events_lost()}
 
 
 def flush(timeout: float = EXIT_SECONDS) -> bool:

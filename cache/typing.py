@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 Scalar = str | int | float | bool | None
+# Where a line of a journal ends: in which part of it (a file, or the stream), and where in that. In a part they grow.
+Position = tuple[str, tuple[int, int]]
 
 
 class Role(str, Enum):
@@ -19,6 +21,7 @@ class Role(str, Enum):
     TRITON_BUNDLE = "triton-bundle"
     PART_TEXTS = "part-texts"
     GRAPH_TEXT = "graph-text"
+    GRAPH = "graph"  # a graph that is run as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,15 @@ class Reason(str, Enum):
     INTERNAL = "internal"  # a bug in warmgraph; the graph was compiled normally
     UNREADABLE = "unreadable"  # the store could not be read
     UNWRITABLE = "unwritable"  # the store could not be written
+    # Why a graph that was to run in CUDA graphs runs without (of the outcome `skipped`).
+    SKIP_CPU = "skip-cpu"  # it works on the CPU, wholly or in part
+    SKIP_DEVICES = "skip-devices"  # it works on several devices, or on one that has no CUDA graphs
+    SKIP_OP = "skip-op"  # an operation that cannot be recorded
+    SKIP_MUTATION = "skip-mutation"  # it writes to an input whose memory CUDA graphs do not manage
+    SKIP_DYNAMIC = "skip-dynamic"  # its sizes are symbolic, and a setting leaves such graphs out
+    SKIP_RERECORDED = "skip-rerecorded"  # recorded too often: its static inputs move from call to call
+    SKIP_DISABLED = "skip-disabled"  # switched off by a setting, an annotation or a policy
+    SKIP_OTHER = "skip-other"  # in torch's words
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,36 +7,54 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 
 import click
 from warmgraph.cache import ConfigError, StoreUnavailable
 
-from .demo import demo
-from .entries import ls, show
-from .explain import diff, explain
-from .journal import journal
-from .lint import lint
 from .output import talk
-from .remote import keygen, ping
-from .store import config, prune, stats, verify
-from .transfer import export_command, import_command, pull, push
 
-COMMANDS = (
-    *(demo, stats, ls, show, verify, prune, export_command, import_command),
-    *(push, pull, ping, keygen, config, journal),
-    *(explain, diff, lint),
-)
+# In the order in which they are met in use. Where each is: only the one that is run is imported (and all for --help).
+COMMANDS = {
+    "demo": "demo:demo",
+    "run": "run:run",
+    "stats": "store:stats",
+    "audit": "audit.command:audit",
+    "top": "audit.top:top",
+    "serve": "serve:serve",
+    "ls": "entries:ls",
+    "show": "entries:show",
+    "verify": "store:verify",
+    "prune": "store:prune",
+    "export": "transfer:export_command",
+    "import": "transfer:import_command",
+    "push": "transfer:push",
+    "pull": "transfer:pull",
+    "ping": "remote:ping",
+    "keygen": "remote:keygen",
+    "config": "store:config",
+    "doctor": "doctor:doctor",
+    "journal": "journal:journal",
+    "explain": "explain:explain",
+    "diff": "explain:diff",
+    "lint": "lint:lint",
+}
 
 
-class _InOrder(click.Group):
-    """Lists commands as they are met in use, not by the alphabet."""
-
+class _Lazily(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [str(command.name) for command in COMMANDS]
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(f".{module}", __package__), name)
+        return command
 
 
 @click.group(
-    cls=_InOrder,
+    cls=_Lazily,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 Example:
@@ -59,10 +77,6 @@ def cli() -> None:
 
     Which store: WARMGRAPH_DIR, WARMGRAPH_URL and WARMGRAPH_NAMESPACE (see `warmgraph config`).
     """
-
-
-for command in COMMANDS:
-    cli.add_command(command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 FIELDS = (
     *("time", "host", "pid", "rank", "outcome", "reason", "tier", "key", "parts"),
     *("function", "file", "line", "nodes", "bytes", "seconds_saved", "seconds", "detail"),
-    *("nearest", "differs"),
+    *("nearest", "differs", "started", "backend", "namespace", "job"),
 )
 
 

@@ -83,6 +83,40 @@ REASONS: dict[str, tuple[str, str]] = {
         "warmgraph failed; the graph was compiled normally",
         "please report it with the detail; WARMGRAPH_STRICT=1 raises it where it happens",
     ),
+    Reason.SKIP_CPU.value: (
+        "without CUDA graphs: it works on the CPU, wholly or in part",
+        "move the tensor that the detail names to the GPU (device=...), or set graph_partition=True to record the rest",
+    ),
+    Reason.SKIP_DEVICES.value: (
+        "without CUDA graphs: it works on several devices, or on one that has none",
+        "keep each compiled function on one GPU",
+    ),
+    Reason.SKIP_OP.value: (
+        "without CUDA graphs: an operation cannot be recorded",
+        "move it out of the compiled function, or set graph_partition=True to record what is around it",
+    ),
+    Reason.SKIP_MUTATION.value: (
+        "without CUDA graphs: it writes to an input whose memory CUDA graphs do not manage",
+        "return the new value instead of writing to the input, or make it a buffer, "
+        "or torch._dynamo.mark_static_address(x) if it stays where it is",
+    ),
+    Reason.SKIP_DYNAMIC.value: (
+        "without CUDA graphs: its sizes are symbolic",
+        "torch.compile(dynamic=False), or unset cudagraph_skip_dynamic_graphs to record once per size",
+    ),
+    Reason.SKIP_RERECORDED.value: (
+        "without CUDA graphs from now on: it was recorded too often, as its static inputs move from call to call",
+        "do not replace parameters or buffers between calls (copy into them); "
+        "cudagraph_unexpected_rerecord_limit is the bound",
+    ),
+    Reason.SKIP_DISABLED.value: (
+        "without CUDA graphs: switched off",
+        "the detail names the setting, the annotation or the policy",
+    ),
+    Reason.SKIP_OTHER.value: (
+        "without CUDA graphs, for a reason that only torch names",
+        "see the detail; TORCH_LOGS=cudagraphs says more",
+    ),
 }
 
 # part -> what to do when it is what differs.

@@ -153,6 +153,27 @@ def run_worker(environment, tmp_path):
     return run
 
 
+@pytest.fixture
+def mounted(tmp_path):
+    """Mounts a tmpfs with the given options, where that is permitted."""
+    mounts = []
+
+    def mount(options):
+        folder = tmp_path / f"mount{len(mounts)}"
+        folder.mkdir(mode=0o700)
+        if os.geteuid() != 0:
+            pytest.skip("mounting a file system needs root")
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"mounting is not permitted here: {done.stderr.strip()}")
+        mounts.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounts:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
 def pytest_terminal_summary(terminalreporter):
     """The list of every input of a key that was changed alone, one line per part (`tests/keys/`)."""
     fields = {}

@@ -16,7 +16,7 @@ ALLOWED = {
     "scripts": {"scripts", "backend", "hashing", "cache"},
     "warmgraph": {"cache", "hashing", "scripts", "warmgraph"},
 }
-FILES = [path for room in (*ROOMS, "warmgraph") for path in sorted((ROOT / room).glob("*.py"))]
+FILES = [path for room in (*ROOMS, "warmgraph") for path in sorted((ROOT / room).rglob("*.py"))]
 
 
 def imported(path):
@@ -26,9 +26,19 @@ def imported(path):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            package = f"warmgraph.{path.parent.name}." if node.level else ""
-            names += [f"{package}{node.module or ''}", *[f"{package}{node.module}.{a.name}" for a in node.names]]
+            here = ("warmgraph", *path.relative_to(ROOT).parent.parts)
+            package = here[: len(here) - node.level + 1] if node.level else ()
+            module = ".".join([*package, *([node.module] if node.module else [])])
+            names += [module, *[f"{module}.{a.name}" for a in node.names]]
     return names
+
+
+def home(path):
+    return path.relative_to(ROOT).parts[0]
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
 
 
 def room_of(name):
@@ -38,19 +48,19 @@ def room_of(name):
     return parts[1] if len(parts) > 1 and parts[1] in ROOMS else "warmgraph"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_imports_point_one_way(path):
     """scripts -> backend -> {hashing, cache}; hashing and cache never see each other."""
     rooms = {room_of(name) for name in imported(path)} - {None}
-    assert rooms <= ALLOWED[path.parent.name]
+    assert rooms <= ALLOWED[home(path)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_another_room_is_entered_by_its_door(path):
     """Only a package's `__init__` is public; no room reaches into another's modules."""
     for name in imported(path):
         parts = name.split(".")
-        if parts[0] == "warmgraph" and len(parts) > 2 and parts[1] in ROOMS and parts[1] != path.parent.name:
+        if parts[0] == "warmgraph" and len(parts) > 2 and parts[1] in ROOMS and parts[1] != home(path):
             module = ROOT / parts[1] / f"{parts[2]}.py"
             assert not module.is_file() or len(parts) == 3, name
 
@@ -68,16 +78,16 @@ def is_private(name):
     return parts[0] == "torch" and any(part.startswith("_") for part in parts[1:])
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_private_torch_modules_are_imported_in_one_file(path):
-    """`backend/torch_compat.py`, so that a new torch is read against one page."""
-    if (path.parent.name, path.name) == ("backend", "torch_compat.py"):
+    """`backend/torch_compat.py`, and another for CUDA graphs, so that a new torch is read against two pages."""
+    if path.parent.name == "backend" and path.name in ("torch_compat.py", "cudagraph_compat.py"):
         return
     private = {name for name in imported(path) if is_private(name)}
     assert not {name for name in private if not name.startswith(EXCUSED.get(path.name, ()))}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_a_file_says_what_it_is_and_stays_readable(path):
     """A docstring on the first line; about 300 lines at most."""
     text = path.read_text()

@@ -9,6 +9,7 @@ from .chunks import CorruptBlob, UntrustedBlob
 from .client import Client, Clients
 from .lease import RedisLease, RedisLeases
 from .store import RedisStore
+from .stream import EventStream, StreamTail, events_lost
 from .survey import RemoteUsage, advice
 from .urls import RemoteUrl, parse_url
 
@@ -16,12 +17,15 @@ __all__ = [
     "Client",
     "Clients",
     "CorruptBlob",
+    "EventStream",
     "RedisLease",
     "RedisLeases",
     "RedisStore",
     "RemoteUrl",
     "RemoteUsage",
+    "StreamTail",
     "UntrustedBlob",
     "advice",
+    "events_lost",
     "parse_url",
 ]

@@ -5,6 +5,7 @@
     wg:<ns>:{<key>}:fence    the token of its last lease; `<token> done` once that was given back
     wg:<ns>:b:<digest>:<i>   piece i of a blob
     wg:<ns>:near:<address>   hash: <key> -> what the index of resemblances knows of it
+    wg:<ns>:events           stream: the fleet's journal, one event per entry in the field `e`
     wg:<ns>:probe            written to see whether writing works
 
 What stands in braces decides on a cluster's slot, so that what one script touches is on one node.
@@ -47,6 +48,10 @@ class Names:
     def near(self, address: str) -> str:
         check_name(DIGEST, address, "address")
         return f"wg:{self.namespace}:near:{address}"
+
+    @property
+    def events(self) -> str:
+        return f"wg:{self.namespace}:events"
 
     @property
     def probe(self) -> str:

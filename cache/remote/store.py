@@ -29,6 +29,7 @@ from .client import WRITE_SECONDS, Clients
 from .names import GENERATION, Names, field_of
 from .requests import hash_at, hashes_at, pipelined, stored, values_at
 from .scripts import PUT_ENTRY, RELATE, REMOVE_ENTRY, Argument
+from .stream import StreamTail
 from .touches import Touches
 from .urls import RemoteUrl
 
@@ -196,6 +197,10 @@ class RedisStore:
     def usage(self, *, count_bytes: bool = False) -> survey.RemoteUsage:
         """How much of this namespace is there. count_bytes: asks for each piece's length, besides."""
         return survey.usage(self.clients, self.names, (1 for _ in self.scan()), count_bytes=count_bytes)
+
+    def tail(self, since: float | None = None) -> StreamTail:
+        """The fleet's journal, as lines; `decode_event` trusts none of them."""
+        return StreamTail(self.clients, self.names.namespace, since)
 
     def ping(self) -> dict[str, Any]:
         """What `warmgraph ping` shows; see `survey.ping`."""

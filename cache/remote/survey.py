@@ -24,6 +24,7 @@ _STEP_SECONDS = 5.0
 _PER_PAGE = 500
 _ROUND_TRIPS = 20
 _TRIAL_PIECES = 8
+_CLOCK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ def ping(clients: Clients, names: Names, *, readonly: bool) -> dict[str, Any]:
         "maxmemory_policy": info.get("maxmemory_policy"),
         "persistence": _persistence(clients, info),
         "evicted_keys": info.get("evicted_keys"),
+        "clock_ahead_seconds": _clock_ahead(clients),
     }
 
 
@@ -102,6 +104,12 @@ def advice(found: dict[str, Any]) -> list[str]:
         lines.append("there is no TLS on the way to another host: anyone in between reads along; use rediss://")
     if isinstance(version, str) and found.get("kind") == "redis" and _before(version, (6, 2)):
         lines.append(f"Redis {version} is old and gets no fixes: use 7, or Valkey")
+    ahead = found.get("clock_ahead_seconds")
+    if isinstance(ahead, float) and abs(ahead) > _CLOCK_SECONDS:
+        lines.append(
+            f"its clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this host's, and what a host "
+            "publishes whose clock is behind may be taken for old: let both follow NTP"
+        )
     trip, down = found.get("round_trip_seconds"), found.get("bytes_per_second_down")
     if isinstance(trip, float) and trip > 0.05:
         lines.append(f"a round trip takes {trip * 1e3:.0f} ms: a nearer server, or ?socket_timeout=1 in the URL")
@@ -167,6 +175,15 @@ def _persistence(clients: Clients, info: dict[str, Any]) -> bool | None:
     except StoreUnavailable:
         return None
     return bool(settings.get("save")) if isinstance(settings, dict) else None
+
+
+def _clock_ahead(clients: Clients) -> float | None:
+    """Seconds by which the server's clock is ahead of ours, to about a round trip. None when it may not be asked."""
+    try:
+        seconds, microseconds = _step(clients, "ask for TIME", lambda redis: nodes_of(redis)[0].time())
+    except (StoreUnavailable, TypeError, ValueError):  # not permitted, or an answer that is no time
+        return None
+    return float(seconds) + float(microseconds) / 1e6 - time.time()
 
 
 def _round_trip(clients: Clients, names: Names) -> float:

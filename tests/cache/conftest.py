@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -118,24 +117,3 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
         return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
     return found
-
-
-@pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Mounts a tmpfs with the given options, where that is permitted."""
-    mounts: list[Path] = []
-
-    def mount(options: str) -> Path:
-        folder = tmp_path / f"mount{len(mounts)}"
-        folder.mkdir(mode=0o700)
-        if os.geteuid() != 0:
-            pytest.skip("mounting a file system needs root")
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"mounting is not permitted here: {done.stderr.strip()}")
-        mounts.append(folder)
-        return folder
-
-    yield mount
-    for folder in mounts:
-        subprocess.run(["umount", "-l", folder], check=True)

@@ -46,7 +46,7 @@ def test_argument_over_environment_over_default(monkeypatch: pytest.MonkeyPatch,
     assert rows["dir"] == (str(tmp_path / "arg"), "configure()")
     assert rows["mode"] == ("readonly", "environment WARMGRAPH_MODE")
     assert rows["strict"] == ("False", "default")
-    names = "dir dir_mode url url_mode signing_key_file signing_key trust wait ttl verify pgo namespace mode strict"
+    names = "dir dir_mode url url_mode signing_key_file signing_key trust wait ttl verify pgo job namespace mode strict"
     assert list(rows) == [*names.split(), "max_size", "max_files"]
 
 
@@ -123,7 +123,30 @@ def test_booleans(monkeypatch: pytest.MonkeyPatch, text: str, strict: bool) -> N
     assert settings().strict is strict
 
 
+@pytest.mark.parametrize(
+    ("variables", "job"),
+    [
+        ({}, None),
+        ({"SLURM_JOB_ID": "42", "TORCHELASTIC_RUN_ID": "nightly"}, "42"),
+        ({"TORCHELASTIC_RUN_ID": "nightly"}, "nightly"),
+        ({"TORCHELASTIC_RUN_ID": "none"}, None),  # torchrun's default
+        ({"SLURM_JOB_ID": "x" * 65, "TORCHELASTIC_RUN_ID": "\x1b[2J"}, None),
+        ({"SLURM_JOB_ID": "42", "WARMGRAPH_JOB": "mine"}, "mine"),
+        ({"SLURM_JOB_ID": "42", "WARMGRAPH_JOB": ""}, None),
+    ],
+)
+def test_job_is_the_schedulers(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], job: str | None) -> None:
+    """What nobody names is called as Slurm or torchrun calls it, if that can be a name; and nothing fails over it."""
+    for name in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert settings().job == job
+
+
 BAD: list[tuple[str, Any, str]] = [
+    ("job", "x" * 65, "64 printable"),
+    ("job", "a\nb", "64 printable"),
     ("mode", "fast", "readwrite, readonly, refresh, off"),
     ("mode", "", "readwrite"),
     ("mode", "READWRITE", "readwrite"),

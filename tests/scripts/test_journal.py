@@ -12,7 +12,7 @@ import pytest
 FIELDS = [
     *("time", "host", "pid", "rank", "outcome", "reason", "tier", "key", "parts"),
     *("function", "file", "line", "nodes", "bytes", "seconds_saved", "seconds", "detail"),
-    *("nearest", "differs"),
+    *("nearest", "differs", "started", "backend", "namespace", "job"),
 ]
 KEY = f"wg1{7:064x}"
 
