@@ -20,9 +20,12 @@ from warmgraph.cache import (
 )
 
 from .output import ago, epilog, json_option, plain, print_json, seconds, size, table, talk
+from .pictures import Wanted, draw, picture_options, wanted_picture
 from .store import TIP, find_store
 
 Row = dict[str, Any]
+
+NOTES = "nodes"  # among the readable graphs: what pictures say of nodes, for no one to read as it is
 
 
 class UnreadableText(Exception):
@@ -53,24 +56,31 @@ def ls(limit: int | None, as_json: bool) -> int:
 @click.argument("key")
 @click.option("--texts", is_flag=True, help="Print the key's parts in full: every line that was hashed.")
 @click.option("--graph", is_flag=True, help="Print the graphs that were compiled.")
+@picture_options
 @json_option
-def show(key: str, texts: bool, graph: bool, as_json: bool) -> int:
+def show(key: str, texts: bool, graph: bool, as_json: bool, **picture: Any) -> int:
     """Everything about the entries of KEY.
 
     A beginning of the key is enough if no other key begins with it. With --json, texts and graphs that were
-    asked for and cannot be read are null.
+    asked for and cannot be read are null. A picture (--dot, --svg, --text) is all that is printed then; all entries
+    of a key have the same graph.
     """
+    wanted_one = wanted_picture(**picture)
+    if wanted_one.form is not None and (texts or graph or as_json):
+        raise click.UsageError("a picture (--dot, --svg or --text) comes alone, without --texts, --graph or --json")
     store = find_store()
     if store is None:
         return 1
     found = _find(store, key)
+    if wanted_one.form is not None:
+        return _draw(store, found[0][1], wanted_one)
     wanted = [("texts", Role.PART_TEXTS)] * texts + [("graphs", Role.GRAPH_TEXT)] * graph
     shown, unread = [], 0
     for file, entry in found:
         details = _details(file, entry)
         for name, role in wanted:
             try:
-                details[name] = texts_of(store, entry, role)
+                details[name] = {n: text for n, text in texts_of(store, entry, role).items() if n != NOTES}
             except UnreadableText as error:
                 details[name], unread = None, unread + 1
                 talk(f"the {name} of {entry.key[:14]} cannot be shown: {error}. TIP: warmgraph verify")
@@ -81,6 +91,21 @@ def show(key: str, texts: bool, graph: bool, as_json: bool) -> int:
         for one in shown:
             _print_entry(one)
     return 1 if unread else 0
+
+
+def _draw(store: DiskStore, entry: Entry, wanted: Wanted) -> int:
+    try:
+        parts = texts_of(store, entry, Role.PART_TEXTS)
+    except UnreadableText as error:
+        raise click.ClickException(f"{entry.key[:14]} is not drawn: {error}. TIP: warmgraph verify") from error
+    if "graph" not in parts:
+        raise click.ClickException(f"{entry.key[:14]} holds no graph")
+    try:
+        notes = texts_of(store, entry, Role.GRAPH_TEXT).get(NOTES, "")
+    except UnreadableText as error:
+        talk(f"drawn without shapes and modules: {error}. TIP: warmgraph verify")
+        notes = ""
+    return draw(entry, parts, notes, wanted)
 
 
 def _find(store: DiskStore, key: str) -> list[tuple[EntryFile, Entry]]:

@@ -35,9 +35,9 @@ def explain(
 ) -> int:
     """Why did the last run miss, or KEY?
 
-    Each miss, newest first, beside the entry that was nearest to it, line by line. The last run is the newest
-    process in the journal, or all ranks of its job. A beginning of KEY is enough; a miss's line in the log and in
-    `warmgraph journal` has it. Neither torch nor the model is needed.
+    Each miss, newest first, beside the entry that was nearest to it, line by line; what was bypassed or ran without
+    CUDA graphs, and why. The last run is the newest process in the journal, or all ranks of its job. A beginning of
+    KEY is enough; a miss's line in the log and in `warmgraph journal` has it. Neither torch nor the model is needed.
     """
     place, finder = folder or journal_dir(settings()), Finder.of_settings()
     if key is not None:
@@ -128,8 +128,10 @@ def _beside(key: str, finder: Finder) -> list[Compared]:
 
 
 def _is_told(event: EventDict) -> bool:
-    """Whatever was not as it should be: all but hits, and hits that were verified and found right."""
-    return event["outcome"] != "hit" and (event["outcome"] != "verified" or event["reason"] is not None)
+    """Whatever was not as it should be: all but hits, and hits that were verified and found right. Of no outage."""
+    if event["outcome"] in ("hit", "sick"):
+        return False
+    return event["outcome"] != "verified" or event["reason"] is not None
 
 
 def _first_of_each(events: Iterable[EventDict], limit: int) -> list[EventDict]:
