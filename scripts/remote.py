@@ -57,7 +57,7 @@ def ping(as_json: bool) -> int:
     median, worst = _round_trips(remote)
     found |= {"round_trip_seconds": median or found.get("round_trip_seconds"), "round_trip_worst_seconds": worst}
     keys = settings().keyring.ids()
-    told = advice(found) + _advice_on_rights(found)
+    told = advice(found) + advice_on_rights(found)
     if as_json:
         print_json({"version": 1, "ok": bool(found.get("can_read")), "server": found, "keys": keys, "advice": told})
     else:
@@ -81,7 +81,7 @@ def _round_trips(remote: RedisStore) -> tuple[float | None, float | None]:
     return statistics.median(spent), max(spent)
 
 
-def _advice_on_rights(found: dict[str, Any]) -> list[str]:
+def advice_on_rights(found: dict[str, Any]) -> list[str]:
     current = settings()
     if found.get("can_write") or Mode.READONLY in (current.mode, current.url_mode):
         return []

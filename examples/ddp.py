@@ -1,0 +1,49 @@
+"""Data-parallel training, on two CPU processes. On a cold start one rank compiles while the other waits for its result.
+
+torchrun --nproc-per-node=2 examples/ddp.py
+"""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import warmgraph  # only to count
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def train() -> None:
+    torch.manual_seed(0)
+    # DDP's graph splitting hands the compiler no real inputs, so that neither torch nor warmgraph can cache its graphs.
+    torch._dynamo.config.optimize_ddp = False
+    model = DistributedDataParallel(Model())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    compiled = torch.compile(model, backend="warmgraph")
+    for _ in range(20):
+        loss = compiled(torch.randn(16, 32)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    counts = warmgraph.stats()
+    said = ", ".join(f"{counts[name]} {name}" for name in ("hits", "misses", "bypasses"))
+    print(f"rank {dist.get_rank()}: loss {loss.item():.4f}; {said}", flush=True)
+
+
+def main() -> None:
+    dist.init_process_group("gloo")
+    train()
+    # Together, and after the model is gone: gloo's threads abort a process that they outlive now and then.
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

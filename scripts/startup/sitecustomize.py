@@ -1,0 +1,91 @@
+"""Python runs this as it starts, where `warmgraph run` put this folder on PYTHONPATH. Nothing imports it otherwise.
+
+As soon as the process imports torch, `torch.compile` is made to use warmgraph. Apart from that Python is left as it
+would be: the folder goes from `sys.path`, another sitecustomize is run, and nothing of warmgraph is imported before.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_VARIABLE = "WARMGRAPH_RUN"  # whose summary is wanted, and the process that the user started: see `scripts/run.py`
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (this runs in every process: no pathlib)
+
+
+class _AfterTorch:
+    """Finds torch as the other finders do, and has `_adopt` called when it is imported (not: looked for)."""
+
+    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = None if finder is self or find is None else find(name, path, target)
+            if spec is not None:
+                _adopt_after(spec.loader)
+                return spec  # type: ignore[no-any-return]
+        return None
+
+
+def _adopt_after(loader: Any) -> None:
+    """The finders make a loader for each look-up: this one is torch's alone, and to all others looks as ever."""
+    execute = getattr(loader, "exec_module", None)
+    if execute is None:
+        return
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        _adopt(module)
+
+    loader.exec_module = exec_module
+
+
+def _adopt(torch: ModuleType) -> None:
+    try:
+        from warmgraph.backend import adopt
+
+        adopt(torch, _begin)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "warmgraph":  # else: another environment, which has no warmgraph
+            raise
+    except AttributeError as error:
+        known = f"torch {torch.__version__} is not known to it ({error}); upgrade warmgraph or pin torch"
+        sys.stderr.write(f"warmgraph: not used in process {os.getpid()}: {known}\n")
+
+
+def _begin() -> None:
+    """This process is about to use `torch.compile` for the first time."""
+    from warmgraph.scripts.run_summary import begin
+
+    begin()
+
+
+def _end() -> None:
+    """The process that the user started has something to say even if it compiled nothing."""
+    if "torch" in sys.modules:
+        from warmgraph.scripts.run_summary import tell
+
+        tell()
+
+
+def _run_the_next() -> None:
+    """The sitecustomize that Python would have run without this one."""
+    sys.path[:] = [place for place in sys.path if os.path.abspath(place or ".") != _HERE]  # noqa: PTH100
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        module = sys.modules["sitecustomize"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+
+_summary, _, _first = os.environ.get(_VARIABLE, "").partition(" ")
+if _summary:
+    sys.meta_path.insert(0, _AfterTorch())
+    if _first == str(os.getpid()):
+        atexit.register(_end)
+_run_the_next()
