@@ -9,7 +9,7 @@ Everything another room needs is named here; the modules behind it are private.
 
 from .blobs import decode_blob, encode_blob, verify_blob
 from .bundle import Truncated, export_bundle, import_bundle
-from .codec import canonical_entry, decode_entry
+from .codec import canonical_entry, decode_entry, is_key
 from .config import (
     Settings,
     configure,
@@ -135,6 +135,7 @@ __all__ = [
     "flush",
     "fork_safe_lock",
     "import_bundle",
+    "is_key",
     "journal_dir",
     "keys_in_file",
     "local_verifier",

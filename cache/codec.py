@@ -27,6 +27,11 @@ _MAX_TEXT = 1024
 _FIELDS = frozenset({"v", "key", "variant", "parts", "guards", "symbols", "blobs", "facts"})
 
 
+def is_key(text: str) -> bool:
+    """Whether this can be a key at all. What a journal calls one may be anything."""
+    return KEY.fullmatch(text) is not None
+
+
 def check_name(pattern: re.Pattern[str], text: str, what: str) -> None:
     """Raise ValueError unless all of `text` matches: for names that callers give, not for bytes from outside."""
     if not pattern.fullmatch(text):

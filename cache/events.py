@@ -104,6 +104,7 @@ _COUNTS = tuple(name for name, types in _FIELD_ITEMS if types in (_COUNT, _OPTIO
 def _is_event(plain: EventDict) -> bool:
     """Whether every field is there and of its type; those of `_NEWER` are added as None.
 
+    Durations are not negative: one such line would take away from every sum what others saved.
     May raise KeyError, and OverflowError for an integer of hundreds of digits.
     """
     for name, types in _FIELD_ITEMS:
@@ -119,10 +120,12 @@ def _is_event(plain: EventDict) -> bool:
     seconds = plain["seconds"].values()
     if not (_NUMBER.issuperset(map(type, seconds)) and _TEXT.issuperset(map(type, plain["parts"].values()))):
         return False
+    saved = plain["seconds_saved"] or 0
     # As one sum of sizes, which none that is too large, or no number, leaves within the bound.
-    numbers = abs(plain["time"]) + abs(plain["seconds_saved"] or 0) + abs(plain["started"] or 0)
     return (
-        numbers + sum(map(abs, seconds)) < _MAX_NUMBER
+        abs(plain["time"]) + abs(saved) + abs(plain["started"] or 0) + sum(map(abs, seconds)) < _MAX_NUMBER
+        and saved >= 0
+        and min(seconds, default=0) >= 0
         and plain["outcome"] in _OUTCOMES
         and _TEXT.issuperset(map(type, plain["differs"] or ()))
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -41,7 +42,7 @@ class FolderTail:
                 found[f"{item.name}:{info.st_ino}"] = (Path(item.path), info.st_size)
         self._read = {part: self._read.get(part, 0) for part in found}
         for part, (path, size) in sorted(found.items()):
-            if size <= self._read[part]:
+            if size == self._read[part]:
                 continue
             try:
                 with path.open("rb") as file:
@@ -52,6 +53,8 @@ class FolderTail:
                 logger.warning("a journal file is left out: %s", error)
 
     def _new_in(self, part: str, file: BinaryIO) -> Iterator[tuple[Position, bytes]]:
+        if os.fstat(file.fileno()).st_size < self._read[part]:
+            self._read[part] = 0  # another file, which got the number of one that was removed
         end = file.seek(self._read[part])
         while True:
             line = rest = file.readline(MAX_LINE_BYTES)

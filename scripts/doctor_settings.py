@@ -58,6 +58,9 @@ _OURS = [RUN_VARIABLE, *(f"{_PREFIX}{one.name.upper()}" for one in fields(Settin
 
 
 def _about_ours(name: str) -> Finding | None:
+    if name == "WARMGRAPH_DIR" and not os.environ[name].startswith(("/", "~")):
+        what = f"{name}={os.environ[name]} is no full path: there is a store in each folder that programs start in"
+        return warning("environment", what, "give all of it, from / on")
     if name in _OURS:
         return None
     near = difflib.get_close_matches(name[len(_PREFIX) :], [known[len(_PREFIX) :] for known in _OURS], 1, 0.5)

@@ -110,7 +110,7 @@ def _explain_key(prefix: str, place: Path, finder: Finder, limit: int, everythin
     if not found and not hits:
         talk(f"{key[:14]} is in the store, and the journal has no lookup of it")
     for one in others:
-        click.echo(f"beside {one.key[:14]}:")
+        click.echo(plain(f"beside {one.key[:14]}:"))
         _print_lines(one, everything, indent="  ")
     _print_all(found, everything)
     return 0
@@ -200,7 +200,7 @@ def _print_one(one: Explanation, everything: bool) -> None:
     for guards in one.guards:
         click.echo(plain(f"    guards: {guards}"))
     for compared in one.compared:
-        click.echo(f"  nearest {compared.key[:14]}:")
+        click.echo(plain(f"  nearest {compared.key[:14]}:"))
         _print_lines(compared, everything, indent="    ")
     if one.advice:
         click.echo(plain(f"  what to do: {one.advice}"))

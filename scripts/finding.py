@@ -17,6 +17,7 @@ from warmgraph.cache import (
     StoreUnavailable,
     addresses,
     decode_entry,
+    is_key,
     local_verifier,
     nearest_first,
     open_remote,
@@ -99,6 +100,8 @@ class Finder:
 
     def namespaces_with(self, key: str) -> list[str]:
         """The other namespaces of this folder that have the key."""
+        if not is_key(key):
+            return []
         current = settings()
         roots = {"default": current.dir}
         roots |= {path.name: path for path in sorted((current.dir / "ns").glob("*"))}
@@ -107,6 +110,8 @@ class Finder:
 
     def _entries(self, key: str) -> list[tuple[Entry, DiskStore | RedisStore]]:
         verifiers = (local_verifier, remote_verifier)
+        if not is_key(key):  # it may come from the journal, where anything may stand
+            return []
         for store, verifier in zip((self.folder, self.server), verifiers, strict=True):
             if store is None:
                 continue

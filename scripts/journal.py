@@ -10,7 +10,7 @@ import click
 from warmgraph.cache import EventDict, journal_dir, settings
 from warmgraph.cache import read as read_journal
 
-from .output import epilog, json_option, plain, print_json, seconds, talk
+from .output import clock, epilog, json_option, plain, print_json, seconds, talk
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 FIELDS = (
@@ -62,7 +62,7 @@ def _line(event: EventDict) -> str:
     spent = seconds(sum(event["seconds"].values()))
     saved = f", saved {seconds(event['seconds_saved'])}" if event["outcome"] == "hit" else ""
     parts = [
-        _clock(event["time"]),
+        clock(event["time"]),
         f"{event['host']}/{event['pid']}" + (f" rank {event['rank']}" if event["rank"] is not None else ""),
         f"{event['outcome']:<6}",
         f"{event['function'] or '-'}:{event['line'] or '-'}",
@@ -74,10 +74,3 @@ def _line(event: EventDict) -> str:
     if event["reason"]:
         parts.append(event["reason"] + (f": {event['detail']}" if event["detail"] else ""))
     return "  ".join(parts)
-
-
-def _clock(moment: float) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-    except (OverflowError, ValueError, OSError):  # a number, but no time that this machine can name
-        return "-"

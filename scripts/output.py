@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,17 @@ import click
 
 # A table that goes to a file or a pipe is not folded: one row is one line, for grep and cut.
 _UNFOLDED = 10_000
+
+
+class NumberRange(click.FloatRange):
+    """A number within bounds. Click's own lets `nan` pass, which is outside of none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 
@@ -80,6 +92,19 @@ def seconds(count: float | None) -> str:
     if count < 600:
         return f"{count:.1f} s"
     return f"{count / 60:.0f} min" if count < 36_000 else f"{count / 3600:.1f} h"
+
+
+def percent(share: float) -> str:
+    """One decimal, and 100 % only when it is all: 99.96 % is 99.9 %."""
+    return "100 %" if share == 1 else f"{int(share * 1000) / 10:.1f} %"
+
+
+def clock(moment: float | None) -> str:
+    """A Unix time as this host's calendar has it."""
+    try:
+        return "-" if moment is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    except (OverflowError, ValueError, OSError):  # a number, but no time that this machine can name
+        return "-"
 
 
 def ago(then: float | None) -> str:

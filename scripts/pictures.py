@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from warmgraph.cache import Entry
 
 from .drawing import SHAPES, CannotRender, dot_of, fold, listing_of, picture_of, svg_of
 from .output import talk
+from .writing import write_result
 
 FORMS = ("dot", "svg", "text")
 _PATIENCE = 1000  # boxes that Graphviz needs seconds for
@@ -90,28 +88,5 @@ def _out(data: bytes, output: Path | None) -> int:
     if output is None:
         click.echo(data.decode(errors="replace"), nl=False)
         return 0
-    try:
-        _replace(output, data)
-    except OSError as error:
-        raise click.ClickException(f"{output} cannot be written: {error.strerror}") from error
-    talk(f"written to {output}")
+    write_result(output, data)
     return 0
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Whole or not at all: whoever watches the file never sees half of a picture."""
-    if path.exists() and not path.is_file():  # `-o /dev/stdout`
-        path.write_bytes(data)
-        return
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise

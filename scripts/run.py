@@ -59,7 +59,7 @@ def run(as_module: bool, summary: str, program: str, arguments: tuple[str, ...])
     """
     if settings().mode is Mode.OFF:  # reads all settings: what is wrong is told before the program loads its data
         talk("WARMGRAPH_MODE=off: the program runs without warmgraph")
-    if not as_module and not Path(program).exists():
+    if not as_module and program != "-" and not Path(program).exists():  # `-`: from stdin, as Python has it
         raise click.UsageError(f"there is no file {program}.{_tip(program)}")
     if sys.flags.ignore_environment or sys.flags.no_site:
         raise click.UsageError("Python was started with -I, -E or -S, and so would not run what makes it use warmgraph")

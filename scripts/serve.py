@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"[!-~]{16,1000}")
 
 
 @click.command(
-    epilog=epilog("warmgraph serve --fleet --port 8642", "the address cannot be used, or the journal cannot be read")
+    epilog=epilog("warmgraph serve --fleet --port 8642", "the address cannot be used (a journal that cannot: /healthz)")
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="0 takes any free one.")

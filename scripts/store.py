@@ -23,7 +23,7 @@ from warmgraph.cache import (
     summarise,
 )
 
-from .output import epilog, json_option, plain, print_json, seconds, size, table, talk
+from .output import epilog, json_option, percent, plain, print_json, seconds, size, table, talk
 
 COUNTED = ("hits", "misses", "bypasses", "failures", "verified", "skipped", "seconds_saved")
 TIP = 'TIP: run a model with torch.compile(model, backend="warmgraph"), or set WARMGRAPH_DIR to where a store is'
@@ -57,7 +57,7 @@ def stats(as_json: bool) -> int:
         print_json(found)
         return 0
     looked = found["hits"] + found["misses"]
-    rate = f"{found['hits'] / looked:.0%} of lookups" if looked else "no lookups yet"
+    rate = f"{percent(found['hits'] / looked)} of lookups" if looked else "no lookups yet"
     rows = [
         ("store", store_root(settings())),
         ("entries", f"{found['entries']}, {size(found['bytes'])} of {size(settings().max_size)}"),

@@ -8,6 +8,7 @@ full. All of these are counted as lost. A user who may not write here costs one 
 from __future__ import annotations
 
 import logging
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ MAX_EVENT_BYTES = 2**16  # longer ones are for the local journal alone
 _FIELD = b"e"
 _LAST = 2**64 - 1  # of each number of an id
 _WAITING, _PER_REQUEST = 1024, 256
+_REFUSED_SECONDS = 60.0
 _PAGE, _PAGE_SECONDS = 1000, 5.0
 _SLACK = 3600.0  # seconds by which a host's clock may differ from the server's, whose time the stream goes by
 
@@ -56,6 +58,7 @@ class EventStream:
         self._usable = usable
         self._failed = failed
         self._lock = fork_safe_lock()
+        self._told = False
         self._writer = Writer(max_jobs=2)
         self.after_fork_in_child()
         reset_in_child(self)
@@ -64,13 +67,13 @@ class EventStream:
     def after_fork_in_child(self) -> None:
         """What waits in the parent is the parent's to send."""
         self._waiting: deque[bytes] = deque()
-        self._refused = False
+        self._refused = float("-inf")  # monotonic: until then nothing is sent
         self.lost = 0
 
     def append(self, line: bytes) -> None:
         """Send an event soon. Waits for nothing, raises nothing."""
         with self._lock:
-            if self._refused or len(line) > MAX_EVENT_BYTES or len(self._waiting) >= _WAITING:
+            if time.monotonic() < self._refused or len(line) > MAX_EVENT_BYTES or len(self._waiting) >= _WAITING:
                 self.lost += 1
                 return
             self._waiting.append(line)
@@ -109,11 +112,14 @@ class EventStream:
         if isinstance(error, StoreSilent):
             self._failed(error)
             return
-        self._refused = isinstance(error, Refusal)
         # Not the tier's health: whoever has the rights of an older users.acl gets hits and publishes all the same.
-        logger.log(
-            logging.INFO if self._refused else logging.DEBUG, "events do not reach the fleet's journal: %s", error
-        )
+        level = logging.DEBUG
+        if isinstance(error, Refusal):
+            level = logging.DEBUG if self._told else logging.INFO
+            self._told = True
+            # Not for good: rights are given later, and a server is a read-only replica for the length of a failover.
+            self._refused = time.monotonic() + _REFUSED_SECONDS
+        logger.log(level, "events do not reach the fleet's journal: %s", error)
 
     def _lose(self, count: int) -> None:
         with self._lock:

@@ -222,7 +222,7 @@ def _health(counted: Auditor) -> tuple[HealthRow, ...]:
 def _store(counted: Auditor) -> tuple[StoreSummary | None, tuple[StoredEntry, ...] | None, int]:
     if counted.store is None or counted.unhit is None:
         return None, None, 0
-    entries = counted.store.values()
+    entries = counted.store
     by_function: dict[str | None, tuple[int, int]] = {}
     for entry in entries:
         count, size = by_function.get(entry.function, (0, 0))

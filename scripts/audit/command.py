@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,8 @@ import click
 from warmgraph.cache import ConfigError, parse_namespace
 
 from ..journal import moment
-from ..output import epilog, json_option, plain, print_json, table, talk
+from ..output import NumberRange, epilog, json_option, percent, plain, print_json, table, talk
+from ..writing import write_result
 
 if TYPE_CHECKING:  # what counts is imported when it is needed: no other command pays for it
     from .document import Document, Filters
@@ -75,7 +75,10 @@ def chosen(options: dict[str, Any]) -> tuple[Events, Filters]:
 @filtering
 @json_option
 @click.option(
-    "--fail-under", metavar="RATE", type=click.FloatRange(0, 1), help="Exit status 1 for a lower hit rate (0 to 1)."
+    "--fail-under",
+    metavar="RATE",
+    type=NumberRange(0, 1),
+    help="Exit status 1 for a lower hit rate (0 to 1; failures count as misses), and for any wrong hit.",
 )
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page of it to this file.")
 def audit(as_json: bool, fail_under: float | None, html: Path | None, **options: Any) -> int:
@@ -129,30 +132,27 @@ def _print(document: Document) -> None:
 
 
 def _verdict(document: Document, fail_under: float | None) -> int:
-    """0, or 1 and why on stderr."""
-    from .wording import percent, summary_lines
+    """0, or 1 and why on stderr. What failed was not served from the cache either, and a wrong hit passes no check."""
+    from .wording import count, summary_lines, wrong_hits
 
-    rate = document.totals.hit_rate
-    if fail_under is None or (rate is not None and rate >= fail_under):
+    if fail_under is None:
+        return 0
+    totals = document.totals
+    looked = totals.hits + totals.misses + totals.failed
+    rate = totals.hits / looked if looked else None
+    if rate is not None and rate >= fail_under and not wrong_hits(document):
         return 0
     if rate is None:
-        talk(f"no lookups, so no hit rate of {percent(fail_under)}")
-    else:
-        talk(f"the hit rate is {percent(rate)}, under {percent(fail_under)}")
-    for line in summary_lines(document)[1:]:
+        talk(f"no lookups, so no hit rate of {100 * fail_under:g} %")
+    elif rate < fail_under:
+        failed = f", {count(totals.failed, 'failure')} counted as misses" if totals.failed else ""
+        talk(f"the hit rate is {percent(rate)}, under {100 * fail_under:g} %{failed}")
+    for line in summary_lines(document)[rate is not None and rate < fail_under :]:
         talk(line)
     return 1
 
 
 def _write_page(document: Document, path: Path) -> None:
-    """In one step, so that who looks at the file meanwhile sees one page or the other."""
     from ..page import render
 
-    text = render(document.as_json())
-    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    talk(f"wrote {path}")
+    write_result(path, render(document.as_json()).encode())

@@ -17,6 +17,8 @@ from .tables import Rows, Sums, Timeline
 
 Place = tuple[str | None, str | None, int | None]  # function, file, line
 
+_Who = tuple[str, int, int | None, float, str | None]  # host, pid, rank, time, reason
+
 FUNCTION, FILE, DETAIL, HOST, KEY, WORD = 200, 300, 1000, 64, 80, 40  # characters
 OTHER = "other"
 _WITH_REASON = frozenset({"miss", "bypass", "failed", "skipped"})
@@ -33,7 +35,14 @@ class Compiled:
     place: Place = (None, None, None)
     count: int = 0
     seconds: float = 0.0
-    who: tuple[tuple[str, int, int | None, float, str | None], ...] = ()
+    who: tuple[_Who, ...] = ()
+
+    def add(self, who: _Who) -> None:
+        """Those who were first, in whatever order journals give them: a folder's come host by host."""
+        if len(self.who) < _WHO:
+            self.who = (*self.who, who)
+        elif who[3] < (latest := max(self.who, key=_when))[3]:
+            self.who = (*(one for one in self.who if one is not latest), who)
 
 
 @dataclass(slots=True)
@@ -107,8 +116,8 @@ class Auditor:
         self.detailed = 0
         self.hosts: Rows[str, Sums] = Rows(Sums, 10_000)
         self.health: Rows[tuple[str, str | None], Outages] = Rows(lambda: Outages(0, set()), 200)
-        self.store = None if store is None else {(one.key, one.variant): one for one in store}
-        self.unhit = None if self.store is None else {key for key, _ in self.store}
+        self.store = None if store is None else tuple(store)
+        self.unhit = None if self.store is None else {one.key for one in self.store}
 
     def add(self, event: EventDict) -> None:
         """Count an event, if the filters let it pass."""
@@ -254,9 +263,7 @@ class Auditor:
         known.count += 1
         known.seconds += compiled
         known.place = place
-        if len(known.who) < _WHO:
-            who = (_cut(event["host"], HOST) or "", event["pid"], event["rank"], event["time"], reason)
-            known.who = (*known.who, who)
+        known.add((_cut(event["host"], HOST) or "", event["pid"], event["rank"], event["time"], reason))
 
     def _outage(self, event: EventDict) -> None:
         row = self.health.row((_cut(event["tier"], WORD) or OTHER, _cut(event["detail"], DETAIL)))
@@ -283,7 +290,11 @@ def audit_events(
 
 
 def who_of(known: Compiled) -> tuple[Who, ...]:
-    return tuple(Who(*one) for one in sorted(known.who, key=lambda one: one[3]))
+    return tuple(Who(*one) for one in sorted(known.who, key=_when))
+
+
+def _when(who: _Who) -> float:
+    return who[3]
 
 
 def _wanted(filters: Filters) -> tuple[tuple[Any, ...], ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..output import ago, seconds, size
+from warmgraph.cache import Outcome
+
+from ..output import ago, clock, percent, seconds, size
 from .document import CauseRow, Document, MissRow, Who
-from .wording import count, percent, place
+from .wording import count, place
 
 LEFT, RIGHT = "left", "right"
 
@@ -38,7 +39,7 @@ def _overview(document: Document) -> Section:
     rate = "no lookups" if totals.hit_rate is None else percent(totals.hit_rate)
     rows: list[tuple[str, object]] = [
         ("journal", source.name),
-        ("events", f"{source.events:,}, from {_clock(source.first)} to {_clock(source.last)}"),
+        ("events", f"{source.events:,}, from {clock(source.first)} to {clock(source.last)}"),
         ("from", f"{count(source.hosts, 'host')}, {count(source.processes, 'process', 'es')}"),
         ("hits", f"{totals.hits:,} ({rate} of {totals.hits + totals.misses:,} lookups)"),
         ("misses", f"{totals.misses:,}"),
@@ -48,10 +49,16 @@ def _overview(document: Document) -> Section:
         ("spent", f"{seconds(totals.seconds_spent)}, of which {seconds(totals.compile_seconds)} compiling"),
     ]
     if totals.verified:
-        rows.insert(7, ("hits verified", f"{totals.verified:,}"))
+        rows.insert(7, ("hits verified", _verified(document)))
     if totals.skipped:
         rows.insert(7, ("CUDA graphs skipped", f"{totals.skipped:,}"))
     return Section("", [("", LEFT), ("", LEFT)], rows)
+
+
+def _verified(document: Document) -> str:
+    """How many, and what became of those that were not found right."""
+    others = [f"{row.count:,} {row.reason}" for row in document.reasons if row.outcome == Outcome.VERIFIED.value]
+    return f"{document.totals.verified:,}" + (f", of which {', '.join(others)}" if others else "")
 
 
 def _tiers(document: Document) -> Section:
@@ -176,7 +183,3 @@ def _never_hit(document: Document) -> Section:
         for row in document.never_hit or ()
     ]
     return Section("entries that none of these events hit", columns, rows, document.never_hit_count - len(rows))
-
-
-def _clock(moment: float | None) -> str:
-    return "-" if moment is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))

@@ -88,9 +88,13 @@ def open_events(
 
 
 def stored_entries(*, fleet: bool = False, namespaces: Sequence[str] = ()) -> Iterator[StoredEntry]:
-    """Every readable entry of the folder, or of the server. Raises StoreUnavailable; no folder yet is empty."""
+    """Every readable entry of the folder, or of the server, once per namespace that has it.
+
+    Raises StoreUnavailable; no folder yet is empty.
+    """
     current = settings()
-    for one in [replace(current, namespace=namespace) for namespace in namespaces or (current.namespace,)]:
+    for namespace in dict.fromkeys(namespaces or (current.namespace,)):
+        one = replace(current, namespace=namespace)
         yield from _on_server(one) if fleet else _on_disk(one)
 
 
@@ -117,7 +121,11 @@ def _on_disk(current: Settings) -> Iterator[StoredEntry]:
 
 def _on_server(current: Settings) -> Iterator[StoredEntry]:
     verifier = remote_verifier(current)
-    for key, _, sealed in _server(current).scan():
+    seen: set[tuple[str, str]] = set()
+    for key, variant, sealed in _server(current).scan():
+        if (key, variant) in seen:  # a scan gives some twice while others write
+            continue
+        seen.add((key, variant))
         try:
             entry = decode_entry(key, unseal(key, sealed, verifier))
         except CorruptEntry:

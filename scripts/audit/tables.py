@@ -10,20 +10,29 @@ K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
 
 
+_MOST_REFUSED = 100_000
+
+
 class Rows(dict[K, R], Generic[K, R]):
-    """Rows by key, at most `bound`; then new keys get none. left_out: how many times one was refused."""
+    """Rows by key, at most `bound`; then new keys get none."""
 
     def __init__(self, make: Callable[[], R], bound: int) -> None:
         super().__init__()
         self._make = make
         self._bound = bound
-        self.left_out = 0
+        self._refused: set[int] = set()  # hashes, which are a tenth of the keys' size
+
+    @property
+    def left_out(self) -> int:
+        """How many keys were refused a row, however often each came; no more than _MOST_REFUSED are told apart."""
+        return len(self._refused)
 
     def row(self, key: K) -> R | None:
         found = self.get(key)
         if found is None:
             if len(self) >= self._bound:
-                self.left_out += 1
+                if len(self._refused) < _MOST_REFUSED:
+                    self._refused.add(hash(key))
                 return None
             found = self[key] = self._make()
         return found

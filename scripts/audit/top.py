@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from warmgraph.cache import StoreUnavailable
 
-from ..output import epilog, plain, talk
+from ..output import NumberRange, epilog, plain, talk
 from .command import chosen, filtering
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _ROWS = 5
 @click.command(epilog=epilog("warmgraph top --fleet --since 1h", "the journal cannot be read"))
 @filtering
 @click.option(
-    "--interval", metavar="SECONDS", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True,
+    "--interval", metavar="SECONDS", type=NumberRange(0.2, 3600), default=2.0, show_default=True,
     help="How often to look for new events.",
 )  # fmt: skip
 def top(interval: float, **options: Any) -> int:

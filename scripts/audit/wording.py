@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ..output import plain, seconds
+from warmgraph.cache import Outcome, Reason
+
+from ..output import percent, plain, seconds
 from .document import CauseRow, Document
 
 _CAUSES = 5
+_WRONG = (Outcome.VERIFIED.value, Reason.DIFFERS.value)
 
 
 def headline(document: Document) -> str:
@@ -15,9 +18,15 @@ def headline(document: Document) -> str:
     said = "no lookups" if totals.hit_rate is None else f"{percent(totals.hit_rate)} of {looked:,} lookups were hits"
     said += f"; {seconds(totals.seconds_saved)} of compiling saved, {seconds(totals.seconds_spent)} spent"
     others = {"bypassed": totals.bypasses, "failed": totals.failed, "without CUDA graphs": totals.skipped}
+    others["gave ANOTHER RESULT than a fresh compile"] = wrong_hits(document)
     for what, many in others.items():
         said += f"; {many:,} {what}" if many else ""
     return said
+
+
+def wrong_hits(document: Document) -> int:
+    """How many hits were verified and found wrong. Nothing that a cache can do is worse."""
+    return sum(row.count for row in document.reasons if (row.outcome, row.reason) == _WRONG)
 
 
 def summary_lines(document: Document) -> list[str]:
@@ -54,8 +63,3 @@ def _causes(what: str, rows: tuple[CauseRow, ...], left_out: int) -> list[str]:
         lines.append(f"{what} {count(row.count, 'time')}: {where}: {row.reason}: {row.detail or row.meaning}{advice}")
     more = len(rows) - len(lines) + left_out
     return [*lines, f"{what}: {more} more causes, see `warmgraph audit`"] if more else lines
-
-
-def percent(share: float) -> str:
-    """One decimal, and 100 % only when it is all: 99.96 % is 99.9 %."""
-    return "100 %" if share == 1 else f"{int(share * 1000) / 10:.1f} %"

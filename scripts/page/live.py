@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from warmgraph.cache import StoreUnavailable
+from warmgraph.cache import EventDict, StoreUnavailable
 
 from ..audit import Auditor, StoredEntry
 from ..audit.sources import Events
@@ -105,8 +105,8 @@ class Live:
         gauges = Gauges(document["warmgraph"], up, entries, size, source["last"], source["skipped"])
         with self._lock:
             sums = copy.deepcopy(self._sums)
-        if self._earlier is not None:  # the first look is not over: what is counted so far is less than it was
-            sums.join(self._earlier)
+            if self._earlier is not None:  # the first look is not over: what is counted so far is less than it was
+                sums.join(self._earlier)
         return exposition(sums, gauges, accept)
 
     def _document(self) -> _Shown:
@@ -134,17 +134,15 @@ class Live:
     def _look(self) -> None:
         events = iter(self._events)
         while not self._stopping.is_set():
-            batch = list(islice(events, _BATCH))
+            batch: list[EventDict] = []
+            try:
+                for event in islice(events, _BATCH):
+                    batch.append(event)  # one by one: an error in the middle must not lose them
+            finally:  # also when the server fails in the middle: what came is not given again
+                self._count(batch)
             self._looked = time.monotonic()
             if not batch:
                 break
-            with self._lock:
-                for event in batch:
-                    self._auditor.add(event)
-                    self._sums.add(event)
-                    if event["outcome"] == "hit" and event["key"] is not None and len(self._hits) < _MOST_HITS:
-                        self._hits.add(hash(event["key"]))
-                self._changes += 1
         else:
             return
         if self._earlier is not None:
@@ -152,17 +150,28 @@ class Live:
                 self._sums.join(self._earlier)
                 self._earlier = None
 
+    def _count(self, batch: list[EventDict]) -> None:
+        if not batch:
+            return
+        with self._lock:
+            for event in batch:
+                self._auditor.add(event)
+                self._sums.add(event)
+                if event["outcome"] == "hit" and event["key"] is not None and len(self._hits) < _MOST_HITS:
+                    self._hits.add(hash(event["key"]))
+            self._changes += 1
+
     def _list(self) -> None:
         """Which entries there are now, if something happened since they were listed."""
         at, next_time = self._listed
         began = time.monotonic()
         if at == self._changes or began < next_time:
             return
-        entries = {(one.key, one.variant): one for one in self._stored()}
+        entries = tuple(self._stored())
         took = time.monotonic() - began
         with self._lock:
             self._auditor.store = entries
-            self._auditor.unhit = {key for key, _ in entries if hash(key) not in self._hits}
+            self._auditor.unhit = {one.key for one in entries if hash(one.key) not in self._hits}
             self._changes += 1
             self._listed = (self._changes, began + max(_LISTED_EVERY, 20 * took))
         self._looked = time.monotonic()

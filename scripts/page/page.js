@@ -8,7 +8,11 @@ function headline() {
   const lookups = totals.hits + totals.misses;
   if (!source.events) return "No events yet.";
   const bypassed = new Set(doc.bypasses.map(placeOf)).size;
+  // Before all else: nothing that a cache can do is worse.
+  const differing = doc.reasons.filter((row) => row.outcome === "verified" && row.reason === "differs");
+  const wrong = differing.reduce((sum, row) => sum + row.count, 0);
   const rest = [
+    wrong && write.many(wrong, "hit gave another result than a fresh compile", "hits gave other results than fresh compiles"),
     lookups
       ? `${write.share(totals.hit_rate)} of ${write.many(lookups, "lookup was a hit", "lookups were hits")}`
       : "Nothing was looked up",

@@ -47,12 +47,11 @@ class Sums:
         _one_more(self.events, f"{outcome}{_SEPARATOR}{'' if reason is None else _known(reason, REASONS)}")
         if outcome == Outcome.HIT:
             _one_more(self.hits, _known(event["tier"], TIERS))
-            self.saved[""] += max(0.0, event["seconds_saved"] or 0.0)
+            self.saved[""] += event["seconds_saved"] or 0.0
         if outcome == Outcome.SICK:
             _one_more(self.outages, _known(event["tier"], TIERS))
         for phase, seconds in event["seconds"].items():
-            if seconds >= 0:
-                self._timed(f"{_known(phase, PHASES)}{_SEPARATOR}{outcome}", seconds)
+            self._timed(f"{_known(phase, PHASES)}{_SEPARATOR}{outcome}", seconds)
 
     def _timed(self, name: str, seconds: float) -> None:
         row = self.phases.setdefault(name, [0.0] * (len(BUCKETS) + 2))

@@ -43,34 +43,55 @@ def _adopt_after(loader: Any) -> None:
         execute(module)
         _adopt(module)
 
-    loader.exec_module = exec_module
+    try:
+        loader.exec_module = exec_module
+    except AttributeError as error:  # a loader of someone else's, with slots
+        _not_used(f"torch is imported in a way that it does not know ({error})")
 
 
 def _adopt(torch: ModuleType) -> None:
+    """Whatever is wrong with us, the program's `import torch` succeeds as it would without us."""
     try:
         from warmgraph.backend import adopt
 
         adopt(torch, _begin)
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "warmgraph":  # else: another environment, which has no warmgraph
-            raise
     except AttributeError as error:
-        known = f"torch {torch.__version__} is not known to it ({error}); upgrade warmgraph or pin torch"
-        sys.stderr.write(f"warmgraph: not used in process {os.getpid()}: {known}\n")
+        version = getattr(torch, "__version__", "of no version")
+        _not_used(f"torch {version} is not known to it ({error}); upgrade warmgraph or pin torch")
+    except Exception as error:  # noqa: BLE001 (a half-installed environment can raise anything)
+        if not isinstance(error, ModuleNotFoundError) or (error.name or "").split(".")[0] != "warmgraph":
+            _not_used(f"it cannot be imported ({type(error).__name__}: {error}); `warmgraph doctor` may tell more")
+        # Else: another environment, which has no warmgraph.
+
+
+def _not_used(why: str) -> None:
+    _say(f"not used in process {os.getpid()}: {why}")
+
+
+def _say(what: str) -> None:
+    try:
+        sys.stderr.write(f"warmgraph: {what}\n")
+    except (OSError, ValueError, AttributeError):  # closed, or there is none
+        return
 
 
 def _begin() -> None:
     """This process is about to use `torch.compile` for the first time."""
-    from warmgraph.scripts.run_summary import begin
+    try:
+        from warmgraph.scripts.run_summary import begin
 
-    begin()
+        begin()
+    except Exception as error:  # noqa: BLE001 (a program is not ended for want of a summary)
+        _say(f"no summary of process {os.getpid()}: {type(error).__name__}: {error}")
 
 
 def _end() -> None:
     """The process that the user started has something to say even if it compiled nothing."""
     if "torch" in sys.modules:
-        from warmgraph.scripts.run_summary import tell
-
+        try:
+            from warmgraph.scripts.run_summary import tell
+        except Exception:  # noqa: BLE001 (told when torch was imported)
+            return
         tell()
 
 

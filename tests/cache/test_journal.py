@@ -164,6 +164,14 @@ def test_hostile_lines_are_passed_over(tmp_path: Path) -> None:
     assert reading.skipped == len(HOSTILE)  # the empty line is not counted, the torn one at the end is
 
 
+@pytest.mark.parametrize("change", [{"seconds_saved": -1.0}, {"seconds": {"load": 1.0, "hash": -1e9}}])
+def test_no_duration_is_negative(change: dict[str, Any]) -> None:
+    """One such line would take away from every sum what others saved: it is no event, read or written."""
+    assert decode_event(json.dumps(json.loads(encode_event(FULL)) | change).encode()) is None
+    with pytest.raises(ValueError, match="not an event"):
+        encode_event(replace(FULL, **change))
+
+
 @pytest.mark.parametrize("name", [item.name for item in fields(Event)])
 def test_wrongly_typed_field_is_skipped(name: str) -> None:
     """No field of the first version may be missing, none may hold an object of a kind it never has."""

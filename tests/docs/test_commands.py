@@ -26,6 +26,8 @@ COMMAND = re.compile(r"^ {4,}(\$ )?(?:[A-Z_]+=\S+ )*(warmgraph|python3?|pip|make
 
 # What a test cannot run here, and who does. One that stands on no page any more fails.
 NOT_RUN = {
+    "torchrun --nproc-per-node=2 examples/ddp.py": "tests/test_examples.py runs it",
+    "python examples/saved_tensors_hooks.py": "tests/test_examples.py runs it",
     "make gpu-check PYTHON=/opt/torch/bin/python3": "needs a GPU; without one it says so (tests/gpu)",
     "make gpu-check ARGS='--quick'": "needs a GPU",
     "make gpu-check ARGS='--models resnet50 --what training'": "needs a GPU",

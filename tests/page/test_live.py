@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+from warmgraph.cache import StoreUnavailable
+from warmgraph.scripts.audit import Source
+from warmgraph.scripts.page import Live
+
 TOKEN = "correct-horse-battery"
 
 
@@ -35,3 +42,24 @@ def test_a_live_page_follows_the_journal(serve, journal, samples, open_page, mon
     assert opened.texts("#functions .name") == ["training_step"]
     refused = [line for line in opened.said if "ERR_CONNECTION" in line or "ERR_EMPTY_RESPONSE" in line]
     opened.said = [line for line in opened.said if line not in refused]
+
+
+def test_what_came_before_an_error_is_counted(journal, samples, tmp_path):
+    """A server that fails in the middle of a look does not take away what it had sent: it is not sent again."""
+
+    class Failing:
+        source, skipped = Source("stream", "x"), 0
+        looks = iter([100, 5])
+
+        def __iter__(self):
+            count = next(self.looks)
+            yield from samples.events(count)
+            if count == 100:
+                raise StoreUnavailable("it went")
+
+    live = Live(Failing(), list, tmp_path / "kept")
+    with pytest.raises(StoreUnavailable):
+        live._look()
+    live._look()
+    assert json.loads(live.json()[0])["source"]["events"] == 105
+    assert sum(live._sums.events.values()) == 105

@@ -14,7 +14,7 @@ def test_hostile_labels_fold_into_other(serve, journal, samples):
     """Ten thousand reasons, phases and tiers are one each: who writes a journal cannot fill a monitoring database."""
     event = next(samples.events(1))
     odd = [
-        event | {"outcome": outcome, "reason": f'r{n}"}}\n', "tier": f"t{n}", "seconds": {f"p{n}": 0.5, "load": -1e9}}
+        event | {"outcome": outcome, "reason": f'r{n}"}}\n', "tier": f"t{n}", "seconds": {f"p{n}": 0.5}}
         for n, outcome in enumerate(["hit", "miss", "bypass", "sick"] * 250)
     ]
     journal.write(odd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from warmgraph.scripts.audit import audit_events
 
 SIZES = (10, 100_000)
 
@@ -34,6 +35,18 @@ def test_a_hundred_thousand_events_give_their_numbers(document, open_page):
     causes = [row for row in document(100_000)["reasons"] if row["outcome"] == "miss"]
     assert opened.numbers("#misses .cause-count") == [row["count"] for row in causes]
     assert "100" not in tiles["Hit rate"]
+
+
+def test_a_wrong_hit_comes_before_all_else(samples, open_page):
+    """The page's first words, and its title; a hit that was found right is no such thing."""
+    event = next(samples.events(1)) | {"outcome": "verified"}
+    found = audit_events(
+        [event | {"reason": "differs"}, event | {"reason": "not-comparable"}, event | {"reason": None}]
+    )
+    sentence = open_page(found.as_json()).page.locator("h1").inner_text()
+    assert sentence.startswith("1 hit gave another result than a fresh compile; ")
+    right = audit_events([event | {"reason": None}]).as_json()
+    assert "another result" not in open_page(right).page.locator("h1").inner_text()
 
 
 def test_a_table_is_sorted_by_its_headers(document, open_page):

@@ -283,6 +283,17 @@ def test_fail_under(run: Any, journaled: Any, rate: str, status: int) -> None:
         assert ran.err == ""
 
 
+def test_failures_and_wrong_hits_do_not_pass(run: Any, journaled: Any) -> None:
+    """What failed was compiled like a miss; and one hit that gave another result than a compile is one too many."""
+    journaled("hit")
+    assert run("audit", "--fail-under", "1").status == 0
+    journaled("verified", reason=Reason.DIFFERS.value)
+    ran = run("audit", "--fail-under", "0")
+    assert (ran.status, "ANOTHER RESULT" in ran.err) == (1, True)
+    journaled("failed", reason=Reason.INTERNAL.value)
+    assert "the hit rate is 50.0 %, under 90 %, 1 failure counted as misses" in run("audit", "--fail-under", ".9").err
+
+
 def test_fail_under_without_lookups(run: Any) -> None:
     """Where nothing was looked up nothing is well: a pipeline that forgot to run must not pass."""
     ran = run("audit", "--fail-under", "0.9")

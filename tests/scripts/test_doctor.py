@@ -156,6 +156,7 @@ def test_what_works_against_the_cache_is_told(monkeypatch: pytest.MonkeyPatch) -
         ("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1", Verdict.PROBLEM, "unset it"),
         ("TORCH_COMPILE_DISABLE", "1", Verdict.PROBLEM, "unset it"),
         ("TORCHINDUCTOR_FREEZING", "1", Verdict.WARNING, "unset it"),
+        ("WARMGRAPH_DIR", "store", Verdict.WARNING, "from / on"),
         ("WARMGRAPH_DIRECTORY", "/x", Verdict.WARNING, "did you mean WARMGRAPH_DIR?"),
         ("WARMGRAPH_REDIS_ADDRESS", "/x", Verdict.WARNING, "warmgraph config"),
     ):

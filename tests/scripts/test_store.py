@@ -46,7 +46,7 @@ def test_stats_for_people(run: Any, publish: Any, journaled: Any, root: Path) ->
     journaled("miss", reason="absent")
     shown = run("stats").out
     assert str(root) in shown
-    assert "3 (75% of lookups)" in shown
+    assert "3 (75.0 % of lookups)" in shown
     assert "60.0 s" in shown
     assert "absent 1" in shown
 
