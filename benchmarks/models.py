@@ -52,7 +52,7 @@ def bert(tiny: bool) -> Case:
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
-        num_hidden_layers=2 if tiny else 6,
+        num_hidden_layers=1 if tiny else 6,
         hidden_size=32 if tiny else 128,
         intermediate_size=64 if tiny else 512,
         num_attention_heads=4,
@@ -69,7 +69,7 @@ def vit(tiny: bool) -> Case:
     from transformers import ViTConfig, ViTModel
 
     config = ViTConfig(
-        num_hidden_layers=2 if tiny else 6,
+        num_hidden_layers=1 if tiny else 6,
         hidden_size=32 if tiny else 128,
         intermediate_size=64 if tiny else 512,
         num_attention_heads=4,
@@ -85,7 +85,7 @@ def llama(tiny: bool) -> Case:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        num_hidden_layers=2 if tiny else 6,
+        num_hidden_layers=1 if tiny else 6,
         hidden_size=32 if tiny else 128,
         intermediate_size=64 if tiny else 384,
         num_attention_heads=4,
@@ -104,7 +104,7 @@ def t5(tiny: bool) -> Case:
     from transformers import T5Config, T5ForConditionalGeneration
 
     config = T5Config(
-        num_layers=2 if tiny else 4,
+        num_layers=1 if tiny else 4,
         d_model=32 if tiny else 128,
         d_ff=64 if tiny else 256,
         d_kv=8 if tiny else 32,

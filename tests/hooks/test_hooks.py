@@ -98,15 +98,3 @@ def test_what_make_fx_traced_through_is_what_it_would_have_been_unwrapped(runs):
         assert counts(cold[first]) == (0, 1, 0, 0)
         if first != "plain_functions":  # these run outside the graph, each its own
             assert cold[case]["gradients"] == cold[first]["gradients"]
-
-
-def test_the_example_shows_a_bypass_and_its_cure(run_python):
-    """Run a second time, what has a hash is found, and what has none is compiled again."""
-    program = (WORKER.parents[2] / "examples" / "saved_tensors_hooks.py").read_text()
-    without = "without a hash: 0 hits, 0 misses, 1 bypasses"
-    assert run_python(program + "    main()\n").splitlines() == [
-        without,
-        "with a hash: 0 hits, 1 misses, 0 bypasses",
-        without,
-        "with a hash: 1 hits, 0 misses, 0 bypasses",
-    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -103,6 +104,13 @@ def fleet(server: Any, make: Any) -> Callable[..., RedisLeases]:
 def proxy(server: Any) -> Iterator[Any]:
     with proxying.Proxy(("127.0.0.1", server.port)) as one:
         yield one
+
+
+@pytest.fixture
+def proxies(server: Any) -> Iterator[Callable[[], Any]]:
+    """Makes as many proxies as are wanted."""
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(proxying.Proxy(("127.0.0.1", server.port)))
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_second_host_gets_everything_from_redis(
     run_worker: Callable[..., Any], tmp_path: Path, shared: dict[str, str]
 ) -> None:
     """Every graph of the first host is hit from Redis on the second, bit for bit; the next process there finds disk."""
-    model = ("--model", "gpt2", "--tiny", "--what", "both")
+    model = ("--model", "conv", "--tiny", "--what", "both")
     one, other = tmp_path / "one", tmp_path / "other"
     cold = run_worker(*model, "--out", tmp_path / "cold.pt", WARMGRAPH_DIR=one, **shared)
     graphs = cold["stats"]["misses"]

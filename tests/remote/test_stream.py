@@ -184,7 +184,23 @@ def test_without_the_right_to_write_nothing_is_sick(server: Any, make: Any) -> N
         send(stream, 1)
         assert stream.flush(10)
     assert (stream.lost, told) == (3, [])
-    assert stream._refused
+    assert stream._refused > time.monotonic()
+
+
+def test_a_refusal_does_not_last(server: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that was a read-only replica for the length of a failover gets the later events."""
+    monkeypatch.setattr(streams, "_REFUSED_SECONDS", 0.5)
+    server.raw.execute_command("ACL", "SETUSER", "late", "on", ">late", "~*", "-@all", "+expire", "+select")
+    stream = stream_of(make.open_store(f"redis://late:late@127.0.0.1:{server.port}/0"))
+    send(stream, 1)
+    assert stream.flush(10)
+    server.raw.execute_command("ACL", "SETUSER", "late", "+xadd")
+    send(stream, 1)
+    assert stream.lost == 2, "not asked again at once"
+    time.sleep(0.6)
+    send(stream, 1, 7)
+    assert stream.flush(10)
+    assert (stream.lost, nodes_in(make.open_store(server.url).tail())) == (2, [7])
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
