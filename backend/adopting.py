@@ -8,10 +8,13 @@ of torch: it is called while torch is being imported, when a program may still s
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 # torch's own backend that records CUDA graphs without Inductor, and ours.
 _CUDAGRAPHS = ("cudagraphs", "warmgraph_cudagraphs")
@@ -27,7 +30,7 @@ def adopt(torch: ModuleType, begin: Callable[[], None]) -> None:
     if hasattr(inductor, "frame_profiles"):
         return  # done before
     once = _PerProcess(begin)
-    patched = _inductor_methods(torch, inductor, once) | {"frame_profiles": _frame_profiles}
+    patched = _inductor_methods(torch, inductor, once)
     init = _cudagraphs_init(other, once)
     for name, method in patched.items():
         setattr(inductor, name, method)
@@ -51,6 +54,9 @@ def _inductor_methods(torch: ModuleType, inductor: Any, once: Callable[[], None]
     """What `_TorchCompileInductorWrapper` does otherwise. Its subclasses (AOTInductor's) are left as they are."""
     init, call, reset = inductor.__init__, inductor.__call__, inductor.reset
 
+    def left_alone(self: Any) -> bool:
+        return type(self) is not inductor or _result_is_kept_by_torch(torch)
+
     @functools.wraps(init)
     def begin_init(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)  # an unknown mode or option is refused here, by torch
@@ -60,7 +66,7 @@ def _inductor_methods(torch: ModuleType, inductor: Any, once: Callable[[], None]
 
     @functools.wraps(call)
     def compile_graph(self: Any, gm: Any, inputs: Any, *, config_patches: Any = None) -> Any:
-        if type(self) is not inductor or _result_is_kept_by_torch(torch):
+        if left_alone(self):
             return call(self, gm, inputs, config_patches=config_patches)
         once()
         return _backend()(gm, inputs, options={**self.config, **(config_patches or {})})
@@ -71,12 +77,16 @@ def _inductor_methods(torch: ModuleType, inductor: Any, once: Callable[[], None]
         if type(self) is inductor:
             _backend().reset()
 
-    return {"__init__": begin_init, "__call__": compile_graph, "reset": reset_both}
+    def frame_profiles(self: Any) -> Any:
+        """What `profiles` asks a backend for: sizes are not made to vary for a compiler that is torch's own."""
+        return None if left_alone(self) else _backend().frame_profiles()
 
-
-def _frame_profiles(self: Any) -> Any:
-    """What `profiles` asks a backend for."""
-    return _backend().frame_profiles()
+    return {
+        "__init__": begin_init,
+        "__call__": compile_graph,
+        "reset": reset_both,
+        "frame_profiles": frame_profiles,
+    }
 
 
 def _cudagraphs_init(other: Any, once: Callable[[], None]) -> Callable[..., None]:
@@ -86,10 +96,14 @@ def _cudagraphs_init(other: Any, once: Callable[[], None]) -> Callable[..., None
 
     @functools.wraps(init)
     def renamed(self: Any, backend: Any, *args: Any, **kwargs: Any) -> None:
-        if isinstance(backend, str) and backend == theirs:
-            once()
-            backend = ours
-        init(self, backend, *args, **kwargs)
+        if not (isinstance(backend, str) and backend == theirs):
+            init(self, backend, *args, **kwargs)
+            return
+        once()
+        init(self, ours, *args, **kwargs)
+        if self.kwargs:  # torch's takes any mode and option, with a warning and without a look; ours would refuse some
+            log.warning("cudagraphs backend ignoring extra kwargs %s", self.kwargs)
+            self.kwargs = {}
 
     return renamed
 

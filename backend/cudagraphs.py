@@ -24,6 +24,7 @@ from . import cudagraph_compat as cudagraphs
 from . import torch_compat as compat
 from .capture import is_capturing
 from .compiler_settings import inductor_options
+from .fallback import attempt
 from .generated import Payload
 from .graph_data import BadGraph, dump_graph, load_graph
 from .input_mutation import mutates_constants
@@ -211,7 +212,7 @@ class _Sides:
             self._watch.made = dataclasses.replace(made, device=device_index(facts))
         if side == "forward":
             self._forward = device_index(facts)
-        hear_recordings()
+        attempt("skip", False, hear_recordings)
         return recorded(gm, facts, side, self._watch.carried(cudagraphs.placeholders(gm)))
 
     def _disabled(self, backward: bool) -> Skip | None:

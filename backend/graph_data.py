@@ -165,10 +165,12 @@ class _Reader:
     _made: dict[int, GraphModule] = field(default_factory=dict)
 
     def module(self, number: Any, above: int = -1) -> GraphModule:
-        """A graph nests only graphs with higher numbers, so there is an end to it."""
-        if type(number) is not int or not above < number < len(self.graphs):
-            raise BadGraph("a graph that nests itself, or one that is not there")
+        """A graph nests graphs that are whole, and others only with higher numbers; so there is an end to it."""
+        if type(number) is not int or not 0 <= number < len(self.graphs):
+            raise BadGraph("a graph that is not there")
         if number not in self._made:
+            if number <= above:
+                raise BadGraph("a graph that nests itself")
             nodes, attributes = self.graphs[number]
             held = {_identifier(name): self._attribute(value, number) for name, value in attributes.items()}
             graph = Graph()

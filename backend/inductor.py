@@ -43,8 +43,9 @@ class Inductor:
         return None
 
     def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: Told) -> Run:
-        hear_partitions()
-        hear_bundling()
+        # Whatever is not where we listen (in a torch that nobody read), the graph is compiled.
+        attempt("skip", False, hear_partitions)
+        attempt("tuning", False, hear_bundling)
         return compat.compile_fx(gm, inputs, patches)
 
     def pack(self, compiled: Compiled, key: Key) -> Packed:

@@ -42,7 +42,7 @@ def _storages(node: Node) -> Storages:
     """Of the values of a node, as they were when it was traced."""
     value = node.meta.get("val", node.meta.get("fake_result"))
     values = value if isinstance(value, (tuple, list)) else (value,)
-    tensors = [item for item in values if isinstance(item, torch.Tensor) and not item.is_sparse]
+    tensors = [item for item in values if isinstance(item, torch.Tensor) and item.layout is torch.strided]
     return {cudagraphs.StorageWeakRef(item.untyped_storage()) for item in tensors}
 
 

@@ -78,7 +78,9 @@ def _values(node: Node) -> Sequence[Any]:
 
 
 def _is_symbolic(value: Any) -> bool:
-    sizes = (*value.size(), *value.stride()) if isinstance(value, torch.Tensor) and not value.is_sparse else (value,)
+    sizes: tuple[Any, ...] = (value,)
+    if isinstance(value, torch.Tensor):  # only strided ones have strides
+        sizes = (*value.size(), *(value.stride() if value.layout is torch.strided else ()))
     return any(isinstance(size, (torch.SymInt, torch.SymFloat, torch.SymBool)) for size in sizes)
 
 

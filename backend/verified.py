@@ -8,12 +8,13 @@ and the loaded code; or, when they differ, the graph runs eagerly in this proces
 from __future__ import annotations
 
 import contextvars
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch.fx import GraphModule
-from warmgraph.cache import fork_safe_lock
+from warmgraph.cache import reset_in_child
 
 from .apart import Ambient, compile_apart, static_fakes
 from .background import run_in_background
@@ -61,15 +62,21 @@ class VerifiedHit:
         self._like: tuple[Any, ...] = ()
         self._mutated = mutated
         self._fresh: Run | None = None
-        self._lock = fork_safe_lock()
+        self.after_fork_in_child()
+        reset_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """A step runs the graph and tells of it: no fork may wait for that, nor hold what it needs to end."""
+        self._lock = threading.Lock()
 
     def __call__(self, *inputs: Any) -> Any:
+        lock = self._lock  # the child of a fork within a step is given another
         # Whoever comes while another thread is in a step simply runs.
-        if self._step is not None and self._lock.acquire(blocking=False):
+        if self._step is not None and lock.acquire(blocking=False):
             try:
                 self._attempt(self._step, inputs)
             finally:
-                self._lock.release()
+                lock.release()
         return self._run(*inputs)
 
     def _attempt(self, step: Step | None, inputs: Sequence[Any]) -> None:

@@ -69,8 +69,13 @@ def _numpy_function(target: Any) -> str | None:
     for module in filter(sys.modules.get, _NUMPYS):
         names = [name for name, value in vars(sys.modules[module]).items() if value is target.f]
         if names:
-            return f"{module}.{min(names)}"
+            return f"{module}.{min(names)} by default {', '.join(map(str, _numpy_defaults()))}"
     return None
+
+
+def _numpy_defaults() -> tuple[Any, ...]:
+    """The dtypes of what has none of its own (a mean of integers): the user's choice, and no node says it."""
+    return tuple(sys.modules["torch._numpy._dtypes_impl"].default_dtypes())
 
 
 def _builtin(target: types.BuiltinFunctionType) -> str:

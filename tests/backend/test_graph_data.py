@@ -96,16 +96,22 @@ def test_constants_that_share_memory_are_not_kept():
         dump_graph(GraphModule({"one": whole[:2], "other": whole[2:]}, graph), {}, {})
 
 
+def chain(*regions):
+    """One region after the other; each is an attribute, the same as often as it comes."""
+    graph, held = Graph(), {f"region{regions.index(region)}": region for region in regions}
+    value = graph.placeholder("x")
+    nodes = {name: graph.get_attr(name) for name in held}
+    for region in regions:
+        name = f"region{regions.index(region)}"
+        out = graph.call_function(torch.ops.higher_order.invoke_subgraph, (nodes[name], name, value))
+        value = graph.call_function(getitem, (out, 0))
+    graph.output((value,))
+    return GraphModule(held, graph)
+
+
 def nested():
     inner = traced(lambda x: (x.sin() * 2,), torch.ones(3))
-    graph = Graph()
-    x = graph.placeholder("x")
-    region = graph.get_attr("region")
-    out = graph.call_function(torch.ops.higher_order.invoke_subgraph, (region, "a region", x))
-    once = graph.call_function(getitem, (out, 0))
-    out = graph.call_function(torch.ops.higher_order.invoke_subgraph, (region, "a region", once))
-    graph.output((graph.call_function(getitem, (out, 0)),))
-    return GraphModule({"region": inner}, graph)
+    return chain(inner, inner)
 
 
 getitem = __import__("operator").getitem
@@ -117,6 +123,16 @@ def test_a_nested_graph_is_read_back_once():
     assert len([m for m in loaded.modules() if isinstance(m, GraphModule)]) == 2
     x = torch.arange(3.0)
     assert torch.equal(loaded.forward([x])[0], (x.sin() * 2).sin() * 2)
+
+
+def test_a_region_may_be_called_by_a_graph_and_by_another_region():
+    """In either order: the inner one is read once, by whoever comes first."""
+    inner = traced(lambda x: (x.sin() * 2,), torch.ones(3))
+    middle, x = chain(inner), torch.arange(3.0)
+    for regions in ((inner, middle), (middle, inner)):
+        loaded = again(chain(*regions))
+        assert len([m for m in loaded.modules() if isinstance(m, GraphModule)]) == 3
+        assert torch.equal(loaded.forward([x])[0], (x.sin() * 2).sin() * 2)
 
 
 def test_lines_are_those_of_the_process_that_loads():

@@ -306,3 +306,16 @@ def test_a_recording_is_made_by_thread(in_trees):
     thread.join()
     assert len(in_trees.told) == 2
     assert in_trees.told[0]["constants"] == ()
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_a_tensor_without_strides_has_facts_as_well():
+    """A sparse matrix, also one in compressed rows, has no storage to be asked for; the graph is run all the same."""
+    graph = torch.fx.Graph()
+    nodes = [graph.placeholder(name) for name in ("rows", "pairs", "x")]
+    dense = torch.eye(2)
+    for node, value in zip(nodes, (dense.to_sparse_csr(), dense.to_sparse(), dense), strict=True):
+        node.meta["val"] = value
+    graph.output((graph.call_function(aten.add_.Tensor, (nodes[2], 1)),))
+    facts = facts_of(torch.fx.GraphModule({}, graph), "inference")
+    assert (facts.mutated, facts.symbolic) == ([2], None)

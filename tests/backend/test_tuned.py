@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch._inductor.runtime import triton_heuristics
 from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner, TritonBundle, TritonBundler
-from warmgraph.backend import cudagraph_compat, listening, tuned
+from warmgraph.backend import cudagraph_compat, listening, torch_compat, tuned
+from warmgraph.backend.inductor import Inductor
 from warmgraph.backend.recording import PlanWriter, choices_key, parsed_choices
 from warmgraph.backend.report import Place, Report
 from warmgraph.cache import flush, open_cache, profile_of, settings, today
@@ -127,3 +128,15 @@ def test_torch_still_stores_autotuners_before_it_chooses():
     assert '"dynamic_scale_rblock"' in inspect.getsource(triton_heuristics.CachingAutotuner)
     assert {"static_autotuners", "kernel_artifacts"} <= set(TritonBundle.__dataclass_fields__)
     assert {"cache_key", "kernel"} <= set(StaticallyLaunchedAutotuner.__dataclass_fields__)
+
+
+def test_a_graph_is_compiled_where_nothing_can_be_listened_to(monkeypatch):
+    """A torch that nobody read may have neither place; who listens must not be what takes a compile down."""
+
+    def gone():
+        raise AttributeError("not in this torch")
+
+    monkeypatch.setattr(cudagraph_compat, "scheduler", gone)
+    monkeypatch.setattr(cudagraph_compat, "triton_bundler", gone)
+    monkeypatch.setattr(torch_compat, "compile_fx", lambda gm, inputs, patches: "compiled")
+    assert Inductor().compile(None, [], {}, None) == "compiled"

@@ -3,7 +3,12 @@
 The wrong entries are real ones: both processes use a key that forgets the constants of a graph.
 """
 
+import os
+import threading
+import time
+
 import pytest
+from warmgraph.backend.verified import VerifiedHit
 
 PROGRAM = """
 import json, sys, time, torch, warmgraph
@@ -202,3 +207,23 @@ def test_a_step_runs_while_the_fresh_compile_traces(run_python):
 def test_nothing_is_verified_unless_it_is_asked_for(run_python, cold):
     assert run(run_python, 2, "scaled")["stats"]["verified"] == 0
     assert run(run_python, 2, "scaled", WARMGRAPH_VERIFY="0")["stats"]["verified"] == 0
+
+
+def test_a_fork_waits_for_no_step():
+    """A step runs the graph and tells of it, under locks that a fork holds meanwhile: one would wait for the other."""
+    begun, go = threading.Event(), threading.Event()
+    hit = VerifiedHit(lambda x: x, lambda x: x, frozenset(), None, None, lambda verdict: None)
+    hit._step = lambda inputs: begun.set() or go.wait(20)
+    thread = threading.Thread(target=hit, args=(1,))
+    thread.start()
+    begun.wait()
+    try:
+        since = time.monotonic()
+        child = os.fork()
+        if child == 0:  # whose lock nobody holds
+            os._exit(0 if hit._lock.acquire(blocking=False) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert time.monotonic() - since < 10
+    finally:
+        go.set()
+        thread.join()
