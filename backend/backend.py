@@ -17,6 +17,7 @@ from .fallback import Failure, attempt
 from .inductor import Inductor
 from .opened import opened
 from .profiles import FrameProfiles, watch_sizes
+from .stand_in import stand_in_for_debug
 from .typing import Compiler
 
 
@@ -96,6 +97,7 @@ class Backend:
             return self._engine
 
 
+stand_in_for_debug()
 warmgraph = Backend(Inductor())
 warmgraph_cudagraphs = Backend(CudaGraphs())
 warmgraph.prepare()

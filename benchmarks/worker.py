@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 BEGIN = time.perf_counter()
+ONLY_COMPILING = ("torch._inductor.compile_fx", "torch._inductor.lowering", "torch._inductor.scheduler")
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
@@ -152,7 +153,7 @@ def result(
         "first_call": {what: seconds[0] for what, seconds in calls.items()},
         "later_calls": {what: seconds[1:] for what, seconds in calls.items()},
         "started": started,
-        "modules": [name for name in ("torch._inductor.compile_fx", "torch._inductor.lowering") if name in sys.modules],
+        "modules": [name for name in ONLY_COMPILING if name in sys.modules],
     }
     found["tracing_seconds"] = tracing_seconds()
     if options.device == "cuda":
