@@ -1,6 +1,7 @@
 """Fresh processes and fresh stores for every test. No test sees another's cache, or the user's."""
 
 import fcntl
+import gc
 import json
 import os
 import subprocess
@@ -172,6 +173,11 @@ def mounted(tmp_path):
     yield mount
     for folder in mounts:
         subprocess.run(["umount", "-l", folder], check=True)
+
+
+def pytest_collection_finish():
+    """What was imported stays; no full collection need pass over it in each of thousands of tests."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
