@@ -67,7 +67,8 @@ def _inductor_methods(torch: ModuleType, inductor: Any, once: Callable[[], None]
     @functools.wraps(call)
     def compile_graph(self: Any, gm: Any, inputs: Any, *, config_patches: Any = None) -> Any:
         if left_alone(self):
-            return call(self, gm, inputs, config_patches=config_patches)
+            given = {} if config_patches is None else {"config_patches": config_patches}  # unknown to torch 2.11
+            return call(self, gm, inputs, **given)
         once()
         return _backend()(gm, inputs, options={**self.config, **(config_patches or {})})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import copy
 import functools
 import inspect
@@ -20,6 +21,15 @@ from warmgraph.hashing import ambient_state
 from . import torch_compat as compat
 from .capture import capture_result
 from .typing import Compiler
+
+
+def impossible_here() -> str | None:
+    """Why this torch cannot compile beside a step; None where it can."""
+    setting = compat.inductor_config._config["triton.cudagraphs"]
+    if isinstance(setting.user_override, contextvars.ContextVar):
+        return None
+    # 2.11: a fresh compile would lack what this graph was compiled with, and its own settings would be the step's, too.
+    return f"torch {torch.__version__} has one set of settings for all threads, and a fresh compile needs its own"
 
 
 def static_fakes(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:

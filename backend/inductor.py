@@ -54,7 +54,8 @@ class Inductor:
             raise NotSerialisable("C++ kernels in a graph whose key does not speak of the CPU")
         result, texts = _without_texts(compiled.result)
         graphs = [h.result for h in (result.compiled_fw, result.compiled_bw) if h is not None]
-        if any(getattr(graph, "_serialized_original_gm", None) is not None for graph in graphs):
+        kept = ("_serialized_original_gm", "_original_gm")  # the latter still there on torch 2.12
+        if any(getattr(graph, name, None) is not None for graph in graphs for name in kept):
             raise NotSerialisable("wrap_inductor_compiled_regions keeps a graph as a pickle of its own")
         # Parsing their source again would be a third of a load.
         bytecode = {g.cache_key: dump_module(g.source_code) for g in graphs if isinstance(g, compat.CompiledFxGraph)}

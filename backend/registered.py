@@ -35,7 +35,13 @@ def compile_rules() -> Iterator[tuple[str, Any, Any]]:
 
 def autotuned_operators() -> list[Any]:
     """Operators for which the user has Inductor choose among implementations (`register_custom_op_autotuning`)."""
-    return list(getattr(sys.modules.get("torch._inductor.lowering"), "user_lowerings", ()))
+    lowering: Any = sys.modules.get("torch._inductor.lowering")
+    if hasattr(lowering, "user_lowerings"):
+        return list(lowering.user_lowerings)
+    # torch 2.11 has them among all others, under names of torch's own; but their code lies where they are made.
+    makes = sys.modules.get("torch._inductor.kernel.custom_op")
+    found = getattr(lowering, "lowerings", {}).items() if makes is not None else ()
+    return [target for target, function in found if getattr(function, "__globals__", None) is vars(makes)]
 
 
 def library_kernels(name: str) -> set[str]:

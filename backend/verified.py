@@ -16,7 +16,7 @@ from typing import Any
 from torch.fx import GraphModule
 from warmgraph.cache import reset_in_child
 
-from .apart import Ambient, compile_apart, static_fakes
+from .apart import Ambient, compile_apart, impossible_here, static_fakes
 from .background import run_in_background
 from .comparing import Run, difference, not_repeatable, run_apart, shape_of
 from .fallback import Failure, attempt
@@ -57,7 +57,7 @@ class VerifiedHit:
         self._compiler = compiler
         self._told = told
         self._strict = strict
-        self._settings = contextvars.copy_context()  # torch's settings in force live there
+        self._settings = contextvars.copy_context()  # torch's settings in force live there, since 2.12
         self._step: Step | None = self._first
         self._like: tuple[Any, ...] = ()
         self._mutated = mutated
@@ -94,7 +94,7 @@ class VerifiedHit:
     # -- the steps, each called before the graph itself runs
 
     def _first(self, inputs: Sequence[Any]) -> None:
-        if (why := not_repeatable(self._gm, inputs)) is not None:
+        if (why := impossible_here() or not_repeatable(self._gm, inputs)) is not None:
             self._end(Verdict(unknown=why))
         else:
             self._step = self._second

@@ -58,7 +58,8 @@ def test_a_result_has_the_parts_that_a_load_replaces():
         "aot_config",
         "fx_config",
     ]
-    loads = inspect.getsource(aot_autograd_result.GenericAOTAutogradResult._load_and_post_compile)
+    result = aot_autograd_result.GenericAOTAutogradResult
+    loads = inspect.getsource(getattr(result, "_load_and_post_compile", result.wrap_post_compile))  # since 2.12
     for used in ("compiled_fw.load", "compiled_bw.load", "compiled_fw.post_compile", "compiled_bw.post_compile"):
         assert used in loads
 
@@ -252,7 +253,7 @@ def test_what_torch_keeps_of_a_custom_operator_is_where_it_is_read():
     entry = compat.simple_registry.singleton.find("wgcompat::op")
     assert entry.effect.effect is None
     assert entry.torch_dispatch_rules._data == {}
-    assert entry.symm_mem_args._symm_mem_args is None
+    assert getattr(entry, "symm_mem_args", None) is None or entry.symm_mem_args._symm_mem_args is None  # since 2.13
     assert registered.library_kernels("wgcompat::op") == {"CompositeExplicitAutograd", "Meta", "Autograd"}
 
 
@@ -313,7 +314,8 @@ def test_what_warmgraph_run_takes_over_is_what_torch_compile_makes():
     assert "backend = _TorchCompileInductorWrapper(mode, options, dynamic" in source
     assert "backend = _TorchCompileWrapper(backend, mode, options, dynamic" in source
     inductor = torch._TorchCompileInductorWrapper
-    assert list(inspect.signature(inductor.__call__).parameters) == ["self", "model_", "inputs_", "config_patches"]
+    called = list(inspect.signature(inductor.__call__).parameters)
+    assert [name for name in called if name != "config_patches"] == ["self", "model_", "inputs_"]  # not in 2.11
     assert inductor(None, {"cpp.threads": 2}, None).config == {"cpp.threads": 2}
     assert not hasattr(inductor, "frame_profiles")
     assert torch._functorch.config.bundled_autograd_cache is False
