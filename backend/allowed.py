@@ -1,9 +1,9 @@
 """What stored results are made of: classes by module, for `unpickle`. Names alone; nothing here is imported.
 
-Found by walking the pickles of a hundred kinds of graph, and for the GPU by reading what an autotuner keeps. Read on
-torch 2.11.0, 2.12.0 and 2.13.0; a name that only some have is harmless on the others. A real result that needs a name
-more fails to load as `NotAllowed`, which says the name; before adding it, see that making a bare instance and setting
-its attributes (or its `__setstate__`) runs nothing.
+Found by walking the pickles of a hundred kinds of graph, and for the GPU one of an autotuner whose kernels Triton had
+compiled for an H100 on a machine without one. Read on torch 2.11.0, 2.12.0 and 2.13.0; a name that only some have is
+harmless on the others. A real result that needs a name more fails to load as `NotAllowed`, which says the name; before
+adding it, see that making a bare instance and setting its attributes (or its `__setstate__`) runs nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ DATA = {
     "torch._inductor.metrics": "CachedMetricsDeltas",
     "torch._inductor.cudagraph_utils": "BoxedDeviceIndex CudagraphCachedInfo PlaceholderInfo",
     "torch._inductor.utils": "BoxedBool GraphPartitionMap",
-    # GPU kernels with their chosen configurations
+    # GPU kernels with their chosen configurations. Each autotuner notes in which compile it was made.
+    "torch._guards": "CompileId",
     "torch._inductor.triton_bundler": (
         "StaticallyLaunchedAutotuner TritonBundle TritonKernelArtifact TritonKernelArtifacts"
     ),

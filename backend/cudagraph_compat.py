@@ -192,6 +192,29 @@ def autotuner() -> Any:
     return CachingAutotuner
 
 
+def may_scale(kernel: Any) -> bool:
+    """Whether an autotuner, once loaded, might compile another configuration of a reduction to compare with."""
+    told = getattr(kernel, "_could_rblock_scale", None)
+    if told is not None:
+        return bool(told)
+    # Before 2.13 the same is asked within `_dynamic_scale_rblock`; what that asks of the device, any newer one has.
+    return (
+        kernel.heuristic_type is not None
+        and kernel.heuristic_type.name == "REDUCTION"
+        and kernel.size_hints is not None
+        and not kernel.deterministic_mode
+        and bool(kernel.inductor_meta.get("dynamic_scale_rblock", True))
+        and not kernel.inductor_meta.get("persistent_reduction")
+    )
+
+
+def cache_dir() -> str:
+    """Where Inductor keeps its files in this process."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir as of_inductor
+
+    return str(of_inductor())
+
+
 def triton_bundler() -> Any:
     from torch._inductor.triton_bundler import TritonBundler
 

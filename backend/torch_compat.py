@@ -18,7 +18,6 @@ import torch._dynamo
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 import torch._inductor.config_comms
-import torch._inductor.debug  # a loaded graph looks there at every call
 import torch._logging
 import torch.distributed.config
 import torch.fx.experimental._config

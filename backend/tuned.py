@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from warmgraph.hashing import sha256_hex
@@ -27,7 +28,11 @@ _followed: weakref.WeakKeyDictionary[Any, tuple[Ledger, str]] = weakref.WeakKeyD
 def settle(graph: Any) -> None:
     """Before a loaded graph's kernels are taken out of its bundle: choose as others did; else listen for the choice."""
     watch, bundle = watch_here(), graph._triton_bundle
-    if watch is None or watch.ledger is None or bundle is None:
+    if bundle is None:
+        return
+    for one in bundle.static_autotuners:
+        bring_home(one.kernel)
+    if watch is None or watch.ledger is None:
         return
     undecided = [one for one in bundle.static_autotuners if is_undecided(one.kernel)]
     choices: Mapping[str, str] = watch.ledger.choices() if undecided else {}
@@ -39,7 +44,26 @@ def settle(graph: Any) -> None:
 
 def is_undecided(kernel: Any) -> bool:
     """Whether the first launch would compare several configurations, or compile another one to compare with."""
-    return len(kernel.compile_results) > 1 or bool(kernel._could_rblock_scale)
+    return len(kernel.compile_results) > 1 or compat.may_scale(kernel)
+
+
+def bring_home(kernel: Any) -> None:
+    """Let a loaded kernel keep its choice where this process keeps Inductor's files.
+
+    torch stores the path that these had where it was compiled, reads a choice from there and writes one to it: on
+    another host that is anybody's folder, or one that nobody may write to, and the first launch would raise.
+    """
+    if kernel.filename is not None:
+        kernel.filename = _at_home(kernel.filename)
+    kept = getattr(kernel.save_cache_hook, "__self__", None)
+    if kept is not None and kept.local_cache is not None:
+        cache, path = kept.local_cache
+        kept.local_cache = cache, _at_home(path)
+
+
+def _at_home(path: str) -> str:
+    """Files of Inductor's lie in folders of two letters."""
+    return str(Path(compat.cache_dir(), *Path(path).parts[-2:]))
 
 
 def choose(kernel: Any, choice: str | None) -> bool:

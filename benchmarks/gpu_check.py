@@ -2,9 +2,11 @@
 
     make gpu-check PYTHON=/opt/torch/bin/python3
     make gpu-check ARGS='--quick --models resnet50'
+    make gpu-check ARGS='--stages first'                # two minutes: one small model in each way, no verdict
 
 Needs torch 2.11 or newer with a CUDA device, pytest and what warmgraph imports; no network, no Redis, no installed
-warmgraph: the package is put together from this checkout. Writes docs/results/gpu-NAME.json, NAME being the GPU's.
+warmgraph: the package is put together from this checkout. Writes docs/results/gpu-NAME.json, NAME being the GPU's,
+after each stage, and in the first and the last after each process.
 Ends with 0 when all is well, 1 when something is not, 2 when nothing could be run. docs/gpu.md says more.
 """
 
@@ -18,14 +20,19 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .gpu_first import run_first
 from .gpu_package import ROOT, assemble
 
 NEEDED = ("msgpack", "zstandard", "platformdirs", "pytest")  # beside torch
 OLDEST = (2, 11)
 VERSION = 1  # of the JSON
+STAGES = ("first", "tests", "benchmark")
+# Files of tests, those first whose failure explains the others'; what is not here comes after.
+ORDER = ("hits", "no_compile", "cudagraph_trees", "mutation_kinds", "record_ahead", "microbench")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,17 +46,28 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="warmgraph-gpu-check-") as folder:
         assemble(Path(folder) / "site")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [f"{folder}/site", os.environ.get("PYTHONPATH")]))
-        found: dict[str, Any] = {"version": VERSION, "tests": run_tests(Path(folder))}
+        found: dict[str, Any] = {"version": VERSION, "stages": options.stages}
         path = options.out or ROOT / "docs" / "results" / f"gpu-{slug()}.json"
 
         def save(measured: dict[str, Any]) -> None:
             benchmark.write(path, found | {"benchmark": measured})
 
-        measured = benchmark.measure(benchmark.planned(options), save)
-        save(measured)
-    benchmark.print_rows(benchmark.rows(measured["cases"]))
-    wrong = complaints(found["tests"], measured)
-    for line in [*summary(found["tests"]), *wrong, f"written to {path}"]:
+        measured: dict[str, Any] = {"cases": [], "problems": []}
+        if "first" in options.stages:
+            found["first"] = {}
+            for way, said in run_first(Path(folder) / "first"):
+                found["first"][way] = said
+                save(measured)
+        if "tests" in options.stages:
+            found["tests"] = run_tests(Path(folder), options.tests)
+            save(measured)
+        if "benchmark" in options.stages:
+            measured = benchmark.measure(benchmark.planned(options), save)
+            save(measured)
+    if measured["cases"]:
+        benchmark.print_rows(benchmark.rows(measured["cases"]))
+    wrong = complaints(found, measured)
+    for line in [*summary(found), *wrong, f"written to {path}"]:
         print(line, file=sys.stderr)
     return 1 if wrong else 0
 
@@ -58,6 +76,8 @@ def parse(argv: list[str] | None, benchmark: Any) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     benchmark.add_arguments(parser)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES), help="default: all, in this order")
+    parser.add_argument("--tests", nargs="+", choices=ORDER, help="files of tests/gpu; default: all")
     return parser.parse_args(argv)
 
 
@@ -77,18 +97,26 @@ def impossible() -> str | None:
     return None
 
 
-def run_tests(folder: Path) -> dict[str, Any]:
+def run_tests(folder: Path, names: Sequence[str] | None) -> dict[str, Any]:
     """Tests marked `gpu`, in a pytest of their own. Only what plain pytest knows is asked of it."""
     print("gpu-check: tests", file=sys.stderr, flush=True)
     report = folder / "report.xml"
     # The project's own settings name plugins and refuse unknown ones; a GPU machine may have pytest alone.
     empty = folder / "pytest.ini"
     empty.write_text("[pytest]\nmarkers = gpu: needs a CUDA device\n")
-    command = f"-m pytest -p no:cacheprovider --import-mode=importlib -m gpu -ra --tb=short -c {empty}".split()
-    command += ["--rootdir", str(ROOT), "--confcutdir", str(ROOT), f"--junitxml={report}", str(ROOT / "tests" / "gpu")]
+    # -v: a line as each ends, or an interrupted run would have said nothing of those that passed.
+    command = f"-m pytest -p no:cacheprovider --import-mode=importlib -m gpu -v -ra --tb=short -c {empty}".split()
+    command += ["--durations=10", "--rootdir", str(ROOT), "--confcutdir", str(ROOT), f"--junitxml={report}"]
+    command += map(str, in_order(ROOT / "tests" / "gpu", names))
     # Not stdout: that is for the table.
     status = subprocess.run([sys.executable, *command], cwd=ROOT, stdout=sys.stderr, check=False).returncode
     return {"status": status, **counted(report)}
+
+
+def in_order(folder: Path, names: Sequence[str] | None) -> list[Path]:
+    places = {f"test_{name}.py": place for place, name in enumerate(ORDER)}
+    files = [path for path in folder.glob("test_*.py") if names is None or path.stem.removeprefix("test_") in names]
+    return sorted(files, key=lambda path: (places.get(path.name, len(places)), path.name))
 
 
 def counted(report: Path) -> dict[str, Any]:
@@ -108,20 +136,26 @@ def counted(report: Path) -> dict[str, Any]:
     return found
 
 
-def summary(tests: dict[str, Any]) -> list[str]:
+def summary(found: dict[str, Any]) -> list[str]:
+    if "tests" not in found:
+        return []
+    tests = found["tests"]
     return [f"tests: {tests['passed']} passed, {len(tests['failed'])} failed, {len(tests['skipped'])} skipped"]
 
 
-def complaints(tests: dict[str, Any], measured: dict[str, Any]) -> list[str]:
+def complaints(found: dict[str, Any], measured: dict[str, Any]) -> list[str]:
     """Everything that makes the check fail, a line each. No test that passed is a failure, too."""
-    found = [f"failed: {name}" for name in tests["failed"]]
-    if tests["status"] != 0 and not tests["failed"]:
-        found.append(f"pytest ended with status {tests['status']}")
-    if tests["passed"] == 0:
-        found.append("no test passed")
-    if not measured["cases"]:
-        found.append("nothing was measured")
-    return found + measured["problems"]
+    said = [f"first: {way}: {one['error'][-300:]}" for way, one in found.get("first", {}).items() if "error" in one]
+    if "tests" in found:
+        tests = found["tests"]
+        said += [f"failed: {name}" for name in tests["failed"]]
+        if tests["status"] != 0 and not tests["failed"]:
+            said.append(f"pytest ended with status {tests['status']}")
+        if tests["passed"] == 0:
+            said.append("no test passed")
+    if "benchmark" in found["stages"] and not measured["cases"]:
+        said.append("nothing was measured")
+    return said + measured["problems"]
 
 
 def slug() -> str:

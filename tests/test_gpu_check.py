@@ -64,6 +64,35 @@ def test_the_package_is_put_together_without_an_installer(tmp_path):
     assert process.stdout.startswith(f"{site}/warmgraph/__init__.py <warmgraph.backend")
 
 
+STAGES = """
+import json, sys
+from pathlib import Path
+from benchmarks import gpu_check, gpu_first
+
+folder = Path(sys.argv[1])
+gpu_check.impossible, gpu_check.slug = lambda: None, lambda: "none"
+lines = {"cold": {"misses": 1, "started": []}, "warm": {"error": "Traceback: boom"}}
+gpu_first.run = lambda backend, mode, place, state: lines[state]
+status = gpu_check.main(["--stages", "first", "--out", str(folder / "out.json")])
+print(json.dumps([status, [path.stem for path in gpu_check.in_order(Path("tests/gpu"), ["no_compile", "hits"])]]))
+"""
+
+
+def test_the_first_stage_prints_and_writes_each_process_and_goes_on_after_an_error(tmp_path):
+    """What is known of a GPU after its first minutes; and the tests that follow come in an order of their own."""
+    process = run(sys.executable, "-c", STAGES, str(tmp_path))
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert json.loads(process.stdout.splitlines()[-1]) == [1, ["test_hits", "test_no_compile"]]
+    lines = [line for line in process.stderr.splitlines() if line.startswith("first: warmgraph default")]
+    assert lines[:2] == [
+        "first: warmgraph default cold: misses: 1",
+        "first: warmgraph default warm: error: Traceback: boom",
+    ]
+    written = json.loads((tmp_path / "out.json").read_text())["first"]
+    assert written["warmgraph default cold"] == {"misses": 1, "started": []}
+    assert len(written) == 8
+
+
 PROGRAM = """
 import json, sys
 from benchmarks.gpu_table import problems

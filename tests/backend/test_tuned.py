@@ -6,6 +6,8 @@ import types
 import pytest
 import torch
 from torch._inductor.runtime import triton_heuristics
+from torch._inductor.runtime.autotune_cache import AutotuneCache
+from torch._inductor.runtime.hints import HeuristicType
 from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner, TritonBundle, TritonBundler
 from warmgraph.backend import cudagraph_compat, listening, torch_compat, tuned
 from warmgraph.backend.inductor import Inductor
@@ -25,6 +27,7 @@ class Kernel:
         self.launchers = list(self.compile_results)
         self.inductor_meta = {"kernel_name": "f"}
         self._could_rblock_scale = scales
+        self.filename = self.save_cache_hook = None
 
     def autotune_to_one_config(self):
         self.launchers = [self.launchers[-1]]
@@ -92,6 +95,41 @@ def test_a_reduction_that_might_be_scaled_is_settled_too():
     assert not vars(again).get("_could_rblock_scale")
 
 
+@pytest.mark.parametrize(
+    ("changed", "may"),
+    [
+        ({}, True),
+        ({"heuristic_type": HeuristicType.POINTWISE}, False),
+        ({"inductor_meta": {"persistent_reduction": True}}, False),
+        ({"inductor_meta": {"dynamic_scale_rblock": False}}, False),
+        ({"deterministic_mode": True}, False),
+        ({"size_hints": None}, False),
+    ],
+)
+def test_before_2_13_torch_is_asked_what_it_asks_itself(changed, may):
+    """Its autotuners have no such property, and a load that failed there settled no kernel at all."""
+    kernel = Kernel(16)
+    del kernel._could_rblock_scale
+    asked = {"heuristic_type": HeuristicType.REDUCTION, "size_hints": {"x": 64}, "deterministic_mode": False}
+    vars(kernel).update(asked | changed)
+    assert tuned.is_undecided(kernel) is may
+
+
+def test_a_loaded_kernel_keeps_its_choice_in_this_process_s_folder(tmp_path, monkeypatch):
+    """And neither reads nor writes where it was compiled, which may be a folder of somebody else's host."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "here"))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    elsewhere.chmod(0o500)
+    kernel, cache = Kernel(16, 32), AutotuneCache.create({}, str(elsewhere / "ab" / "cabc.py"), "configs")
+    kernel.filename, kernel.save_cache_hook = str(elsewhere / "ab" / "cabc.py"), cache.save
+    loaded(process(), a=kernel)
+    kernel.save_cache_hook(kernel.compile_results[0].config, 1)
+    assert kernel.filename == str(tmp_path / "here" / "ab" / "cabc.py")
+    assert [path.suffix for path in (tmp_path / "here" / "ab").iterdir()] == [".best_config"]
+    assert list(elsewhere.iterdir()) == []
+
+
 @pytest.mark.parametrize("line", ["tuned {name} 0000000000000000", "tuned {name}", "tuned x y", "rm -rf"])
 def test_a_choice_that_the_entry_does_not_hold_changes_nothing(line):
     """It was found by coordinate descent, or is no choice at all."""
@@ -124,7 +162,9 @@ def test_torch_still_stores_autotuners_before_it_chooses():
     chooses = inspect.getsource(triton_heuristics.CachingAutotuner.autotune_to_one_config)
     assert "self.launchers = [best_launcher]" in chooses
     assert "autotune_to_one_config(" in inspect.getsource(triton_heuristics.CachingAutotuner.run)
-    assert "_could_rblock_scale" in vars(triton_heuristics.CachingAutotuner)
+    asked = vars(triton_heuristics.CachingAutotuner)
+    assert {"_could_rblock_scale", "_dynamic_scale_rblock"} & set(asked)
+    assert {"filename", "save_cache_hook"} <= set(inspect.signature(triton_heuristics.CachingAutotuner).parameters)
     assert '"dynamic_scale_rblock"' in inspect.getsource(triton_heuristics.CachingAutotuner)
     assert {"static_autotuners", "kernel_artifacts"} <= set(TritonBundle.__dataclass_fields__)
     assert {"cache_key", "kernel"} <= set(StaticallyLaunchedAutotuner.__dataclass_fields__)

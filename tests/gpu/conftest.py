@@ -1,6 +1,7 @@
 """Tests that need a CUDA device; without one they are skipped, in one line. `make gpu-check` runs them."""
 
 import itertools
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,14 @@ def pytest_runtest_setup(item):
 
 
 def empty_folders(place, number):
-    """What a process on another host has of Inductor's and Triton's: nothing. To be added to its environment."""
+    """What a process on another host has of Inductor's and Triton's: nothing. To be added to its environment.
+
+    What an earlier host had is gone with it: torch keeps paths in what it stores, and would find the cold run's files.
+    """
     names = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+    for kind in names.values():
+        for left in place.glob(f"{kind}-*"):
+            shutil.rmtree(left, ignore_errors=True)  # compile workers of it may still be ending
     return {name: str(place / f"{kind}-{number}") for name, kind in names.items()}
 
 

@@ -3,6 +3,7 @@
     watched.py CASE MODE
 
 Noted are processes that are started, Triton's compiler, and benchmarks; the cases are those of `worker.py`.
+MODE may be `tuned`: max-autotune without coordinate descent, which torch's modes of that name always have.
 """
 
 import json
@@ -13,7 +14,8 @@ NOTED = []
 
 def note(event, arguments):
     if event in ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system"):
-        NOTED.append(f"{event} {arguments[0] if arguments else ''!s:.80}")
+        # With its command line: most of a cold compile happens in workers, of which the parent sees no more than this.
+        NOTED.append(f"{event} {' '.join(map(str, arguments[:2])):.300}")
 
 
 sys.addaudithook(note)
@@ -49,7 +51,8 @@ def main():
                 watch(owner, name)
     torch.zeros(1, device="cuda")
     before = len(NOTED)
-    compiled = run(CASES[case](lambda f, **more: torch.compile(f, backend="warmgraph", mode=mode, **more)))
+    named = {"options": {"max_autotune": True}} if mode == "tuned" else {"mode": mode}
+    compiled = run(CASES[case](lambda f, **more: torch.compile(f, backend="warmgraph", **named, **more)))
     done = NOTED[before:]
     warmgraph.flush()
     stats = warmgraph.stats()
