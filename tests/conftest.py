@@ -2,6 +2,7 @@
 
 import fcntl
 import gc
+import importlib.util
 import json
 import os
 import subprocess
@@ -59,6 +60,28 @@ def once(together):
 def unset():
     """This process's environment, less what says something to torch or to us."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("WARMGRAPH_", "TORCH"))}
+
+
+@pytest.fixture(scope="session")
+def cleared():
+    """The environment that `unset` leaves, for fixtures that outlive a test."""
+    return unset()
+
+
+@pytest.fixture(scope="session")
+def load_module():
+    """`load_module(path)`: a module of the tests' own, once; pytest's importlib mode puts no folder on the path."""
+
+    def load_module(path):
+        name = f"warmgraph_tests_{path.parent.name}_{path.stem}"
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, path)
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+        return sys.modules[name]
+
+    return load_module
 
 
 @pytest.fixture

@@ -78,16 +78,20 @@ def _version() -> str:
         return "unknown"
 
 
+def _counts(sums: Sums) -> dict[str, int]:
+    """Of the outcomes that every table tells, under the names that rows have for them."""
+    outcomes = {"hits": "hit", "misses": "miss", "bypasses": "bypass", "failed": "failed"}
+    return {name: sums.count(outcome) for name, outcome in outcomes.items()}
+
+
 def _totals(sums: Sums) -> Totals:
-    hits, misses = sums.count("hit"), sums.count("miss")
+    counts = _counts(sums)
+    hits, looked = counts["hits"], counts["hits"] + counts["misses"]
     return Totals(
-        hits=hits,
-        misses=misses,
-        bypasses=sums.count("bypass"),
-        failed=sums.count("failed"),
+        **counts,
         verified=sums.count("verified"),
         skipped=sums.count("skipped"),
-        hit_rate=hits / (hits + misses) if hits + misses else None,
+        hit_rate=hits / looked if looked else None,
         seconds_saved=sums.saved,
         seconds_spent=sums.spent,
         compile_seconds=sums.compiled,
@@ -119,11 +123,10 @@ def _functions(counted: Auditor) -> tuple[tuple[FunctionRow, ...], int]:
     ranked, left_out = counted.functions.top(lambda place, row: (-row.spent, -row.saved, _sortable(place)), _FUNCTIONS)
     rows = [
         FunctionRow(
-            *place,
-            hits=row.count("hit"),
-            misses=row.count("miss"),
-            bypasses=row.count("bypass"),
-            failed=row.count("failed"),
+            function,
+            file,
+            line,
+            **_counts(row),
             skipped=row.count("skipped"),
             seconds_saved=row.saved,
             seconds_spent=row.spent,
@@ -131,7 +134,7 @@ def _functions(counted: Auditor) -> tuple[tuple[FunctionRow, ...], int]:
             bytes=row.bytes,
             keys=len(row.keys),
         )
-        for place, row in ranked
+        for (function, file, line), row in ranked
     ]
     return tuple(rows), left_out
 
@@ -180,10 +183,7 @@ def _over_time(counted: Auditor) -> tuple[Bucket, ...]:
         Bucket(
             begin,
             end,
-            hits=sums.count("hit"),
-            misses=sums.count("miss"),
-            bypasses=sums.count("bypass"),
-            failed=sums.count("failed"),
+            **_counts(sums),
             seconds_saved=sums.saved,
             seconds_spent=sums.spent,
         )
@@ -205,10 +205,7 @@ def _process(host: str, pid: int, started: float | None, row: Process) -> Proces
         started,
         row.begin,
         row.end,
-        hits=row.count("hit"),
-        misses=row.count("miss"),
-        bypasses=row.count("bypass"),
-        failed=row.count("failed"),
+        **_counts(row),
         seconds=dict(row.seconds),
         events=tuple(Step(*step) for step in sorted(row.steps or (), key=lambda step: step[0])),
     )

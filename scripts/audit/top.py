@@ -39,10 +39,10 @@ def top(interval: float, **options: Any) -> int:
     if sys.stdout.isatty():
         return _live(auditor, events, interval)
     while True:
-        document = auditor.document(skipped=events.skipped)
-        click.echo(_line(document))
+        click.echo(_line(auditor.document(skipped=events.skipped)))
         time.sleep(interval)
-        _try_on(auditor, events)
+        if (trouble := _try_on(auditor, events)) is not None:
+            talk(trouble)
 
 
 def _read_on(auditor: Auditor, events: Events) -> None:
@@ -55,7 +55,6 @@ def _try_on(auditor: Auditor, events: Events) -> str | None:
     try:
         _read_on(auditor, events)
     except StoreUnavailable as error:
-        talk(str(error))
         return str(error)
     return None
 
@@ -75,11 +74,7 @@ def _live(auditor: Auditor, events: Events, interval: float) -> int:
         while True:
             live.update(_screen(auditor.document(skipped=events.skipped), trouble), refresh=True)
             time.sleep(interval)
-            try:
-                _read_on(auditor, events)
-                trouble = None
-            except StoreUnavailable as error:
-                trouble = str(error)
+            trouble = _try_on(auditor, events)
 
 
 def _screen(document: Document, trouble: str | None) -> Any:

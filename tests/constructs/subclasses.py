@@ -14,21 +14,9 @@ from harness import case
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import return_and_correct_aliasing
+from two_tensors import kernels, numbers, two
 
 WITHOUT_KERNELS = True
-
-
-def kernels():
-    """For what torch's operators, called one by one, refuse or count otherwise."""
-    return torch._inductor.config.patch(fallback_by_default=False)
-
-
-def numbers(rows=3):
-    return torch.arange(rows * 4.0).reshape(rows, 4) / 7
-
-
-def two(rows=3, requires_grad=False):
-    return TwoTensor(numbers(rows), numbers(rows) * 2).requires_grad_(requires_grad)
 
 
 @case()

@@ -102,12 +102,11 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory, inductor_cache):
+def store(tmp_path_factory, inductor_cache, cleared):
     """A folder with the results of one small program, which ran twice; and its environment."""
     folder = tmp_path_factory.mktemp("docs")
     (folder / "train.py").write_text(TRAIN)
-    found = {name: value for name, value in os.environ.items() if not name.startswith(("WARMGRAPH_", "TORCH"))}
-    found |= {
+    found = cleared | {
         "WARMGRAPH_DIR": str(folder / "store"),
         "TORCHINDUCTOR_CACHE_DIR": str(inductor_cache),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,21 +18,14 @@ HERE = Path(__file__).parent
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-def _load(name: str) -> ModuleType:
-    """A module of this folder: pytest's importlib mode puts no folder on the path."""
-    full = f"warmgraph_tests_page_{name}"
-    if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, HERE / f"{name}.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[full] = module
-        spec.loader.exec_module(module)
-    return sys.modules[full]
+@pytest.fixture(scope="session")
+def samples(load_module: Callable[[Path], ModuleType]) -> ModuleType:
+    return load_module(HERE / "samples.py")
 
 
 @pytest.fixture(scope="session")
-def samples() -> ModuleType:
-    return _load("samples")
+def serving(load_module: Callable[[Path], ModuleType]) -> ModuleType:
+    return load_module(HERE / "serving.py")
 
 
 @pytest.fixture(scope="session")
@@ -133,19 +124,19 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
 
 
 @pytest.fixture
-def journal() -> Any:
-    return _load("serving").Journal()
+def journal(serving: ModuleType) -> Any:
+    return serving.Journal()
 
 
 @pytest.fixture
-def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+def serve(serving: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     """Serves the store of the test on a free port: `serve(token)`."""
     monkeypatch.setattr("warmgraph.scripts.page.live.INTERVAL", 0.02)
     monkeypatch.setattr("warmgraph.scripts.page.live.MADE_EVERY", 0.0)
     running: list[Any] = []
 
     def start(token: str | None = None) -> Any:
-        running.append(_load("serving").Served(tmp_path / "store" / "served" / "sums.json", token))
+        running.append(serving.Served(tmp_path / "store" / "served" / "sums.json", token))
         return running[-1]
 
     yield start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -32,6 +31,8 @@ from warmgraph.cache import (
     store_root,
 )
 from warmgraph.scripts import main
+
+REMOTE = Path(__file__).parent.parent / "remote"
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,15 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], P
 
 
 @pytest.fixture(scope="session")
-def servers() -> ModuleType:
-    """`tests/remote/servers.py`: pytest's importlib mode puts no folder on the path."""
-    place = Path(__file__).parent.parent / "remote" / "servers.py"
-    spec = importlib.util.spec_from_file_location("warmgraph_tests_scripts_servers", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[str(spec.name)] = module
-    spec.loader.exec_module(module)
-    return module
+def servers(load_module: Callable[[Path], ModuleType]) -> ModuleType:
+    """`tests/remote/servers.py`."""
+    return load_module(REMOTE / "servers.py")
+
+
+@pytest.fixture(scope="session")
+def proxying(load_module: Callable[[Path], ModuleType]) -> ModuleType:
+    """`tests/remote/proxy.py`."""
+    return load_module(REMOTE / "proxy.py")
 
 
 @pytest.fixture

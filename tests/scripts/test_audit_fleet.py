@@ -6,7 +6,6 @@ store; two compile with torch. What the audit says of the hosts' journals and of
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -42,18 +41,6 @@ BYPASSES = [
     ("constant-too-large", "node w: 3 GB"),
     ("unsafe-op", "node rand: not safe to cache"),
 ]
-
-
-@pytest.fixture(scope="module")
-def proxying() -> ModuleType:
-    place = HERE.parent / "remote" / "proxy.py"
-    spec = importlib.util.spec_from_file_location("warmgraph_tests_scripts_proxy", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[str(spec.name)] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,13 +20,12 @@ NAMES = [
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def planted(tmp_path_factory: pytest.TempPathFactory, cleared: dict[str, str]) -> tuple[Path, dict[str, Any]]:
     """The folder of all cases, and by name what was planted."""
     folder = tmp_path_factory.mktemp("planted")
-    environment = {name: text for name, text in os.environ.items() if not name.startswith(("WARMGRAPH_", "TORCH"))}
     process = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder)],
-        env={**environment, "WARMGRAPH_DIR": str(folder / "unused"), "OMP_NUM_THREADS": "1"},
+        env={**cleared, "WARMGRAPH_DIR": str(folder / "unused"), "OMP_NUM_THREADS": "1"},
         cwd=folder,
         capture_output=True,
         text=True,
