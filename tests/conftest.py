@@ -5,15 +5,25 @@ import gc
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 from warmgraph.cache import reset_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = ROOT / "benchmarks" / "worker.py"
+
+# A slow machine is no failure: no deadlines. Here, since a property takes the profile that is loaded at its import.
+hypothesis.settings.register_profile("slow", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("slow")
+
+# A shell that runs the tests in the background has SIGINT ignored, and so would every program that is started here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

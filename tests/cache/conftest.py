@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-import hypothesis
 import pytest
 from warmgraph.cache import Cache, Entry, Role, Settings, configure, health, open_cache, reset_settings
-
-# A slow machine is no failure: no deadlines.
-hypothesis.settings.register_profile("cache", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("cache")
 
 KERNEL = b"\x7fELF" + bytes(range(256)) * 8
 

@@ -132,9 +132,10 @@ def place(tmp_path, store):
 
 def prepared(line, keys, socket):
     """A line as it can run here: this server in the place of theirs, keys that are there, an end to what has none."""
+    line = re.sub(r"^warmgraph serve\b", "warmgraph serve --port 0", line)
     line = re.sub(r"\bwg13f9a\b", keys[0][:12], line)
     line = re.sub(r"\bwg1c07b\b", keys[1][:12], line)
-    line = re.sub(r"redis://(?:([\w-]+):(\w+)@)?cache:6379/0", rf"unix://\1:\2@{socket}", line)
+    line = re.sub(r"redis://(?:([\w-]+):(\w+)@)?cache:6379/0", rf"unix://\1:\2@{socket}?socket_timeout=5", line)
     line = line.replace("/etc/warmgraph/warmgraph.key", "$PWD/warmgraph.key").replace("unix://:@", "unix://")
     if line.startswith(ENDLESS):
         line = f"timeout --signal=INT 3 {line} >/dev/null || test $? = 124 -o $? = 130"
@@ -151,7 +152,7 @@ def test_every_command_of_a_page_works(page, place, store, server):
     client.flushall()
     environment = store[1] | {"WARMGRAPH_DIR": str(place / "store")}
     if page.name in ON_A_CLUSTER:
-        environment |= {"WARMGRAPH_URL": f"unix://{socket}", "WARMGRAPH_TRUST": "network"}
+        environment |= {"WARMGRAPH_URL": f"unix://{socket}?socket_timeout=5", "WARMGRAPH_TRUST": "network"}
     listed = subprocess.run([WARMGRAPH, "ls", "--json"], env=environment, capture_output=True, text=True, check=True)
     keys = sorted({entry["key"] for entry in json.loads(listed.stdout)["entries"]})
     script = "\n".join(f"echo '+' {number} >&2\n{prepared(line, keys, socket)}" for number, line in enumerate(lines))

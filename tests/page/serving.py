@@ -60,14 +60,19 @@ class Served:
 
     def until(self, check, path="/audit.json"):
         """Ask until the answer passes."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not check(answer := self.ask(path)):
             assert time.monotonic() < end, answer.body[:500]
             time.sleep(0.02)
 
     def read(self, count):
-        """Wait until so many events were read."""
-        self.until(lambda answer: json.loads(answer.body)["source"]["events"] >= count)
+        """Wait until so many events were read, and the store was listed after them."""
+
+        def whole(answer):
+            found = json.loads(answer.body)
+            return found["source"]["events"] >= count and found["store"] is not None
+
+        self.until(whole)
 
     def samples(self):
         """What /metrics says: value by (name, (label, value), ...)."""

@@ -160,8 +160,9 @@ def test_who_is_silent_or_drips_is_cut_off(serve, monkeypatch):
     assert here.ask().status == 200
 
 
-def test_no_more_than_so_many_are_served_at_once(serve):
+def test_no_more_than_so_many_are_served_at_once(serve, monkeypatch):
     """The others are told to come again, at once; and are served once there is room."""
+    monkeypatch.setattr(server.Handler, "timeout", 60)
     here = serve()
     held = [socket.create_connection(("127.0.0.1", here.port), timeout=10) for _ in range(server.MOST_CONNECTIONS)]
     here.until(lambda answer: answer.status == 503, "/healthz")

@@ -55,7 +55,8 @@ class Fleet:
     def __init__(self, environment: Callable[..., dict[str, str]], folder: Path, url: str) -> None:
         self.environment = environment
         self.folder = folder
-        self.shared = {"WARMGRAPH_URL": url, "WARMGRAPH_SIGNING_KEY": new_key(), "WARMGRAPH_JOB": "planted"}
+        # A server that answers late on a busy machine is another event than the planted ones.
+        self.shared = {"WARMGRAPH_URL": f"{url}?socket_timeout=5", "WARMGRAPH_SIGNING_KEY": new_key(), "WARMGRAPH_JOB": "planted"}
         self.shared |= {"WARMGRAPH_STRICT": "0", "WARMGRAPH_WAIT": "5"}
         self.ranks = 0
 
@@ -125,7 +126,7 @@ def plant(fleet: Fleet, server: Any, proxying: ModuleType) -> None:
                     ["outage", [str(waiting), 20], {"function": "outage"}],
                     ["event", ["bypass"], {"function": "hooked", "reason": "wrapped-call", "detail": BYPASSES[0][1]}],
                 ],
-                WARMGRAPH_URL=f"redis://127.0.0.1:{proxy.port}/0",
+                WARMGRAPH_URL=f"redis://127.0.0.1:{proxy.port}/0?socket_timeout=5",
                 WARMGRAPH_DIR=str(fleet.folder / "host-b2"),
             ),
         ]

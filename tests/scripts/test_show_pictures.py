@@ -445,11 +445,12 @@ def test_a_renderer_that_fails_or_hangs_is_an_error(tmp_path: Path, monkeypatch:
     """Its first line is told; a hanging one is ended."""
     program = tmp_path / "dot"
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    for body, said in (("echo 'Error: flat edge' >&2; exit 1", "flat edge"), ("exec sleep 60", "not done after")):
+    fails, hangs = "echo 'Error: flat edge' >&2; exit 1", "exec sleep 60"
+    for body, said, seconds in ((fails, "flat edge", 60.0), (hangs, "not done after", 0.5)):
         program.write_text(f"#!/bin/sh\n{body}\n")
         program.chmod(0o755)
         with pytest.raises(drawing.CannotRender, match=said):
-            drawing.svg_of("digraph { a -> b }", timeout=0.5)
+            drawing.svg_of("digraph { a -> b }", timeout=seconds)
 
 
 def test_damaged_notes_cost_the_shapes_only(run: Any, publish: Any) -> None:
