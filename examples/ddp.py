@@ -3,8 +3,14 @@
 torchrun --nproc-per-node=2 examples/ddp.py
 """
 
+import gc
+
 import torch
 import torch.distributed as dist
+
+# Before there is a group: its functions keep the group of that moment as their default argument, which would then
+# outlive `destroy_process_group`, with threads of gloo that now and then abort the process at its exit.
+import torch.distributed.nn
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -40,7 +46,7 @@ def train() -> None:
 def main() -> None:
     dist.init_process_group("gloo")
     train()
-    # Together, and after the model is gone: gloo's threads abort a process that they outlive now and then.
+    gc.collect()  # the model, which holds the group as well
     dist.barrier()
     dist.destroy_process_group()
 

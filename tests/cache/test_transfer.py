@@ -231,7 +231,8 @@ def server(tmp_path: Path) -> Iterator[Any]:
 
 def remote_of(server: Any, ring: Keyring = RING) -> RedisStore:
     verifier = ring.verifier(unsigned=False)
-    return RedisStore(parse_url(server.url), namespace="default", signer=ring.signer, verifier=verifier, ttl=3600.0)
+    url = parse_url(f"{server.url}?socket_timeout=10")
+    return RedisStore(url, namespace="default", signer=ring.signer, verifier=verifier, ttl=3600.0)
 
 
 def test_there_and_back_over_a_server(local: DiskStore, server: Any, make: Any, opener: Any, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -45,10 +46,17 @@ def ref_of(data: bytes, role: Role = Role.AOT_RESULT, encoding: str = "zstd") ->
     return BlobRef(hashlib.sha256(data).hexdigest(), len(data), role, "name", encoding, len(data))
 
 
-def open_store(url: str, **changes: Any) -> RedisStore:
-    """A store that signs."""
+def open_store(url: str, *, timeout: float | None = 10.0, **changes: Any) -> RedisStore:
+    """A store that signs.
+
+    timeout: seconds for a request, where `url` does not say. A busy machine's, as most tests are not about silence;
+    None: the product's own.
+    """
+    parsed = parse_url(url)
+    if timeout is not None and "_timeout=" not in url:
+        parsed = replace(parsed, deadline=timeout, connect_deadline=timeout)
     settings = {"namespace": "tests", "signer": RING.signer, "verifier": RING.verifier(unsigned=False), "ttl": 3600.0}
-    return RedisStore(parse_url(url), **(settings | changes))
+    return RedisStore(parsed, **(settings | changes))
 
 
 @pytest.fixture
@@ -90,19 +98,28 @@ def store(server: Any) -> RedisStore:
 
 
 @pytest.fixture
-def fleet(server: Any, make: Any) -> Callable[..., RedisLeases]:
-    """Leases as another process would have them, each with connections of its own."""
+def fleet(server: Any, make: Any) -> Iterator[Callable[..., RedisLeases]]:
+    """Leases as another process would have them, each with connections of its own.
+
+    They outlast a stall; a test that waits for the end of one makes it short. What a test that failed left is
+    prolonged no more: it would stand in the next one's way.
+    """
+    made: list[RedisLeases] = []
 
     def join(url: str = "", **changes: Any) -> RedisLeases:
         store: RedisStore = make.open_store(url or server.url)
-        return RedisLeases(store.clients, **({"namespace": "tests", "seconds": 1.0} | changes))
+        made.append(RedisLeases(store.clients, **({"namespace": "tests", "seconds": 20.0, "beat": 0.2} | changes)))
+        return made[-1]
 
-    return join
+    yield join
+    for leases in made:
+        for lease in list(leases._held):
+            leases.forget(lease)
 
 
 @pytest.fixture
 def proxy(server: Any) -> Iterator[Any]:
-    with proxying.Proxy(("127.0.0.1", server.port)) as one:
+    with proxying.Proxy(("127.0.0.1", server.port), servers.free_port()) as one:
         yield one
 
 
@@ -110,15 +127,15 @@ def proxy(server: Any) -> Iterator[Any]:
 def proxies(server: Any) -> Iterator[Callable[[], Any]]:
     """Makes as many proxies as are wanted."""
     with contextlib.ExitStack() as stack:
-        yield lambda: stack.enter_context(proxying.Proxy(("127.0.0.1", server.port)))
+        yield lambda: stack.enter_context(proxying.Proxy(("127.0.0.1", server.port), servers.free_port()))
 
 
 @pytest.fixture
 def through_proxy(proxy: Any) -> Callable[..., RedisStore]:
-    """Opens stores that reach the server through the proxy."""
+    """Opens stores that reach the server through the proxy; with the product's own deadline unless told otherwise."""
 
-    def open_it(**changes: Any) -> RedisStore:
-        return open_store(f"redis://127.0.0.1:{proxy.port}/0", **changes)
+    def open_it(timeout: float | None = None, **changes: Any) -> RedisStore:
+        return open_store(f"redis://127.0.0.1:{proxy.port}/0", timeout=timeout, **changes)
 
     return open_it
 

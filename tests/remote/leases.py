@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from warmgraph.cache.remote import RedisLease, RedisLeases
 from warmgraph.cache.typing import Held
 
@@ -19,7 +21,14 @@ def give(lease: RedisLease | Held, *, ok: bool = True) -> None:
     """Give a lease back, and wait until the server knows."""
     assert isinstance(lease, RedisLease)
     lease.release(ok=ok)
-    assert lease._leases.flush(5)
+    assert lease._leases.flush(20)
+
+
+def wait_for_beats(server: Any, servers: Any, left: int = 15_000) -> None:
+    """Until its owner has prolonged the lease twice; left: milliseconds that it then lasts, at least."""
+    for _ in range(2):
+        server.raw.pexpire(VALUE, left // 3)
+        servers.wait_for(lambda: server.raw.pttl(VALUE) > left, "it is not prolonged")
 
 
 def is_free(leases: RedisLeases) -> bool:

@@ -30,7 +30,7 @@ class Mode(enum.Enum):
 class Proxy:
     """Listens on 127.0.0.1:`port`. turns: how often a client spoke after it was answered (or for the first time)."""
 
-    def __init__(self, target: tuple[str, int] | str) -> None:
+    def __init__(self, target: tuple[str, int] | str, port: int = 0) -> None:
         self._target = target
         self._mode = Mode.PASS
         self.error = b"-ERR made up\r\n"
@@ -39,7 +39,7 @@ class Proxy:
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._closing = False
-        self.port = 0
+        self.port = port
         self.reset()
         self._listen()
 

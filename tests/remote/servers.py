@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import shutil
 import socket
 import subprocess
@@ -15,12 +16,16 @@ from typing import Any
 import pytest
 
 
-def free_port(*, below: int = 65536) -> int:
+def free_port() -> int:
+    """A port that is free, as is the one 10000 above it, where a cluster's bus listens.
+
+    Both below those that the system hands out: a server that is restarted finds its own free again.
+    """
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port < below:
+        port = random.SystemRandom().randrange(12_000, 22_000)
+        with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 10_000))
             return port
 
 
@@ -89,16 +94,8 @@ def cluster(folder: Path) -> Iterator[list[Server]]:
     nodes = []
     try:
         for number in range(3):
-            port = free_port(below=55000)  # the bus listens on port + 10000
-            options = (
-                "--cluster-enabled",
-                "yes",
-                "--cluster-config-file",
-                "nodes.conf",
-                "--cluster-node-timeout",
-                "2000",
-            )
-            nodes.append(Server(folder / str(number), port, options))
+            options = ("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
+            nodes.append(Server(folder / str(number), free_port(), options))
             nodes[-1].start()
         places = [f"127.0.0.1:{node.port}" for node in nodes]
         create = [need("redis-cli"), "--cluster", "create", *places, "--cluster-replicas", "0", "--cluster-yes"]
@@ -113,7 +110,7 @@ def cluster(folder: Path) -> Iterator[list[Server]]:
 
 @contextlib.contextmanager
 def sentinel(folder: Path) -> Iterator[tuple[int, list[Server]]]:
-    """(the sentinel's port, [primary, replica]); the service is called `main`."""
+    """(the sentinel's port, [primary, replica]); the service is called `main`. A busy primary is given a minute."""
     servers = []
     watcher = None
     try:
@@ -132,7 +129,7 @@ def sentinel(folder: Path) -> Iterator[tuple[int, list[Server]]]:
         config = folder / "sentinel.conf"
         config.write_text(
             f"port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {servers[0].port} 1\n"
-            "sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n"
+            "sentinel down-after-milliseconds main 60000\nsentinel failover-timeout main 3000\n"
         )
         with (folder / "log").open("ab") as log:
             watcher = subprocess.Popen([need("redis-server"), str(config), "--sentinel"], stdout=log, stderr=log)
@@ -148,16 +145,20 @@ def sentinel(folder: Path) -> Iterator[tuple[int, list[Server]]]:
 
 
 def wait_for(condition: Any, message: str, seconds: float = 20.0) -> None:
-    """Until `condition()` holds; what redis-py and the system raise meanwhile is a no."""
+    """Until `condition()` holds; what a store, redis-py and the system raise meanwhile is a no."""
     import redis
+    from warmgraph.cache import StoreUnavailable
 
+    last: Exception | None = None
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        with contextlib.suppress(redis.RedisError, OSError, KeyError):
+        try:
             if condition():
                 return
+        except (StoreUnavailable, redis.RedisError, OSError, KeyError) as error:
+            last = error
         time.sleep(0.03)
-    raise AssertionError(message)
+    raise AssertionError(message) from last
 
 
 def certificates(folder: Path) -> Path:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import StoreUnavailable, exits
+from warmgraph.cache.remote import calls
 from warmgraph.cache.remote.calls import Call, bounded, current_call, seconds_for
 
 
@@ -74,26 +75,29 @@ def test_a_connection_that_was_passed_on_is_not_cut() -> None:
 
 def test_an_interrupted_caller_abandons() -> None:
     """Ctrl-C while waiting is not held up."""
-    calls: list[Any] = []
+    seen: list[Any] = []
+    release = threading.Event()
 
     def hang() -> None:
-        calls.append(current_call())
-        time.sleep(0.5)
+        seen.append(current_call())
+        time.sleep(0.3)  # until the caller waits
+        os.kill(os.getpid(), signal.SIGALRM)
+        release.wait(30)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
     begin = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            bounded(hang, 5.0, late="late")
+            bounded(hang, 60.0, late="late")
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - begin < 0.45
+    assert time.monotonic() - begin < 20
     with pytest.raises(StoreUnavailable):
-        calls[0].use(SimpleNamespace(_sock=None))
+        seen[0].use(SimpleNamespace(_sock=None))
+    release.set()
 
 
 def test_more_bytes_may_take_longer() -> None:
@@ -102,8 +106,9 @@ def test_more_bytes_may_take_longer() -> None:
     assert seconds_for(8 * 2**20, 0.2) == pytest.approx(2.2)
 
 
-def test_an_answer_that_is_there_is_waited_for() -> None:
+def test_an_answer_that_is_there_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process too busy to read it in time does not blame the server."""
+    monkeypatch.setattr(calls, "_BUSY_SECONDS", 30.0)
     ours, theirs = socket.socketpair()
 
     def read_late() -> bytes:
@@ -120,25 +125,28 @@ def test_an_answer_that_is_there_is_waited_for() -> None:
         begin = time.monotonic()
         with pytest.raises(StoreUnavailable, match="late"):
             bounded(read_late, 0.1, late="late")
-        assert time.monotonic() - begin < 0.35
+        assert time.monotonic() - begin < 15
 
 
 def test_a_process_at_its_end_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that nothing moves in any more is given up, also one that began before; one that moves is not."""
     release = threading.Event()
+    now = [0.0]
 
     def moving() -> str:
         call = current_call()
         assert call is not None
         for _ in range(10):
-            time.sleep(0.05)
+            now[0] += 0.15
             call.moves()
+            time.sleep(0.05)  # for the other thread to look
         return "written"
 
     threading.Timer(0.2, lambda: monkeypatch.setattr(exits, "_ending", (os.getpid(), time.monotonic()))).start()
     begin = time.monotonic()
     with pytest.raises(StoreUnavailable, match="late"):
         bounded(lambda: release.wait(10), 10.0, late="late", hurry=0.2)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 8
+    monkeypatch.setattr(calls, "time", SimpleNamespace(monotonic=lambda: now[0]))  # no gap but what is made here
     assert bounded(moving, 10.0, late="late", hurry=0.2) == "written"
     release.set()

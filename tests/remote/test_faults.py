@@ -91,7 +91,9 @@ def found(server: Any, proxies: Callable[[], Any], make: Any, run_python: Callab
         proxy.error = error or proxy.error
         proxy.cut_after = 2
         proxy.mode = make.Mode[mode]
-        urls[name] = f"redis://127.0.0.1:{proxy.port}"
+        # What answers is given time to, or a busy machine's silence would be told instead of its answer.
+        options = "" if mode in ("SILENT", "DRIP") else "?socket_timeout=2"
+        urls[name] = f"redis://127.0.0.1:{proxy.port}/0{options}"
     urls["no such name"] = "redis://no-such-host.invalid:6379"
     with swallowing() as port:
         urls["swallowed"] = f"redis://127.0.0.1:{port}"

@@ -20,21 +20,22 @@ def entry(token: int, make: Any) -> bytes:
 
 def test_giving_back_waits_for_nothing(proxy: Any, fleet: Any, make: Any) -> None:
     """However silent the server is: it is done in the background."""
-    one, two = fleet(f"redis://127.0.0.1:{proxy.port}"), fleet()
+    one, two = fleet(f"redis://127.0.0.1:{proxy.port}", seconds=1.0), fleet()
     lease = take(one)
     proxy.mode = make.Mode.SILENT
     begin = time.monotonic()
     lease.release(ok=True)
-    assert time.monotonic() - begin < 0.1
+    assert time.monotonic() - begin < 5, "the deadline is 10"
     make.servers.wait_for(lambda: is_free(two), "it does not expire")
 
 
 def test_an_abandoned_lease_asks_for_nothing(proxy: Any, fleet: Any, make: Any) -> None:
     """No heartbeat, no request; it expires, and giving it back afterwards is nothing."""
-    one, two = fleet(f"redis://127.0.0.1:{proxy.port}"), fleet()
+    one, two = fleet(f"redis://127.0.0.1:{proxy.port}", seconds=1.0), fleet()
     lease = take(one)
-    proxy.reset()
     lease.abandon()
+    make.servers.wait_for(lambda: not one._beating, "the heartbeat does not end")
+    proxy.reset()
     give(lease)
     assert lease.lost
     make.servers.wait_for(lambda: is_free(two), "it does not expire")
@@ -89,7 +90,7 @@ def test_an_ended_lease_is_lost_quietly(fleet: Any, store: Any, make: Any, caplo
 
 def test_an_evicted_lease_is_not_taken_from_a_live_owner(fleet: Any, server: Any, make: Any) -> None:
     """It went before its time, and was not given back: its owner gets a third of its time to say so."""
-    owner, waiter = fleet(beat=0.1), fleet(seconds=1.0)
+    owner, waiter = fleet(beat=0.1), fleet()
     lease = take(owner)
     for _ in range(5):
         assert isinstance(waiter.acquire(KEY), Held)
@@ -119,25 +120,26 @@ def test_an_evicted_lease_of_a_dead_owner_is_had_soon(fleet: Any, server: Any, m
 
 def test_an_expired_lease_is_had_at_once(fleet: Any, server: Any) -> None:
     """Its owner is dead, and a waiter that saw it knows when it ends."""
-    owner, waiter = fleet(seconds=0.5, beat=1000.0), fleet(seconds=60.0)
-    take(owner).abandon()
+    owner, waiter = fleet(seconds=60.0, beat=1000.0), fleet(seconds=60.0)
     begin = time.monotonic()
-    while isinstance(taken := waiter.acquire(KEY), Held):
-        assert time.monotonic() - begin < 10
-        time.sleep(0.01)
-    assert 0.4 < time.monotonic() - begin < 5
-    give(taken)
+    take(owner).abandon()
+    assert isinstance(waiter.acquire(KEY), Held)
+    seen = waiter._seen[KEY]
+    assert begin + 59.9 < seen.until < time.monotonic() + 60.1
+    seen.until -= 60  # a minute later
+    server.raw.delete(VALUE)
+    give(take(waiter))
 
 
 def test_a_newcomer_after_a_restart_gives_owners_time(own_server: Any, fleet: Any, make: Any) -> None:
     """It knew the server before, which has forgotten all leases: their owners bring theirs back first."""
-    leases = fleet(own_server.url, seconds=12.0)
+    leases = fleet(own_server.url, seconds=120.0)
     leases.peek(KEY)
     leases._clients.small.since -= 100
     held = leases.acquire(KEY)
     assert isinstance(held, Held)
     assert "restarted" in held.owner
-    stranger = fleet(own_server.url, seconds=12.0)
+    stranger = fleet(own_server.url, seconds=120.0)
     give(take(stranger))
     give(take(leases))
 

@@ -62,10 +62,10 @@ def test_another_host_finds_the_nearest_in_one_round_trip(server: Any, make: Any
 
 def test_a_silent_server_is_asked_once(server: Any, proxy: Any, through_proxy: Any, make: Any) -> None:
     """Its silence is noted, and the next miss does not wait for it."""
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     cache = Cache(MemoryStore(), [store], policies={"redis": Policy(remote=True)})
     store.probe("read")
-    proxy.mode = make.Mode.SILENT
+    proxy.mode, store.clients.deadline = make.Mode.SILENT, 0.15
     assert cache.explained(Miss(Reason.ABSENT), make.key_of(1), PARTS, FACTS).nearest is None
     assert set(cache.health()) == {"redis"}
 

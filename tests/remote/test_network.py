@@ -18,7 +18,8 @@ from warmgraph.cache.remote import RedisLeases, RedisStore
 from warmgraph.cache.typing import StoreSilent
 
 # Far above any deadline of ours on a busy machine, far below any that the system or redis-py would set.
-GENEROUS = 4.0
+GENEROUS = 20.0
+_NUMBERS = itertools.count(1000)  # a lease that was given, and the answer lost, is held for a while
 
 
 def every_method(store: RedisStore, make: Any) -> dict[str, Callable[[], object]]:
@@ -26,7 +27,6 @@ def every_method(store: RedisStore, make: Any) -> dict[str, Callable[[], object]
     data = os.urandom(1000)
     ref, key = make.ref_of(data), make.key_of(1)
     leases = RedisLeases(store.clients, namespace="tests")
-    numbers = itertools.count(1000)  # a lease that was given, and the answer lost, is held for a while
     return {
         "entries": lambda: list(store.entries(key)),
         "blob": lambda: store.blob(ref),
@@ -38,7 +38,7 @@ def every_method(store: RedisStore, make: Any) -> dict[str, Callable[[], object]
         "quarantine": lambda: store.quarantine(key, "v0", "why"),
         "drop_blob": lambda: store.drop_blob(ref),
         "probe write": lambda: store.probe("write"),
-        "acquire": lambda: leases.acquire(make.key_of(next(numbers))).release(ok=True),  # type: ignore[union-attr]
+        "acquire": lambda: leases.acquire(make.key_of(next(_NUMBERS))).release(ok=True),  # type: ignore[union-attr]
         "peek": lambda: leases.peek(key),
     }
 
@@ -51,11 +51,11 @@ WRITES = ("put_blob", "put_entry", "quarantine", "drop_blob", "probe write", "ac
 def test_a_hit_is_two_round_trips(proxy: Any, through_proxy: Any, make: Any, random_blob: Any) -> None:
     """On open connections: the manifest, then all pieces of all blobs. Without a password, connecting costs none."""
     blobs = [random_blob(size) for size in (10, 3 * 2**20, 2**20, 0)]
-    writer = through_proxy()
+    writer = through_proxy(timeout=10)
     for ref, data in blobs:
         writer.put_blob(ref, data)
     writer.put_entry(make.key_of(1), "v0", b"sealed")
-    for store in (writer, through_proxy()):
+    for store in (writer, through_proxy(timeout=10)):
         proxy.reset()
         assert list(store.entries(make.key_of(1))) == [("v0", b"sealed")]
         assert store.blobs([ref for ref, _ in blobs]) == {ref.digest: data for ref, data in blobs}
@@ -66,7 +66,7 @@ def test_a_hit_is_two_round_trips(proxy: Any, through_proxy: Any, make: Any, ran
 def test_publishing_puts_blobs_before_the_entry(proxy: Any, through_proxy: Any, make: Any, random_blob: Any) -> None:
     """The entry in one step, by a script that is sent once."""
     ref, data = random_blob(20 * 2**20)
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     for _ in range(2):
         proxy.reset()
         store.put_blob(ref, data)
@@ -78,7 +78,7 @@ def test_publishing_puts_blobs_before_the_entry(proxy: Any, through_proxy: Any, 
 
 def test_warming_up_connects(proxy: Any, through_proxy: Any, make: Any) -> None:
     """So that the first lookup finds both connections."""
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     store.warm_up()
     make.servers.wait_for(lambda: proxy.connections == 2, "no connections")
     store.probe("read")
@@ -113,13 +113,15 @@ def test_whatever_the_network_does(
     proxy: Any, through_proxy: Any, make: Any, mode: str, settings: Any, says: str | None, when: str
 ) -> None:
     """Each method raises StoreUnavailable that says so, within its bound; and works again afterwards."""
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     if when == "later":
         store.probe("read")
         store.probe("write")
     for name, value in settings.items():
         setattr(proxy, name, value)
     proxy.mode = make.Mode(mode)
+    if "no answer" in (says or ""):
+        store.clients.deadline = 0.15
     for name, work in every_method(store, make).items():
         begin = time.monotonic()
         if proxy.garbage[:1] in b":+" and name in ("has_blob", "quarantine", "drop_blob", "put_entry", "peek"):
@@ -131,7 +133,7 @@ def test_whatever_the_network_does(
             assert type(caught.value) is StoreSilent, name
         elif mode == "error":
             assert not isinstance(caught.value, StoreSilent), name
-    proxy.mode = make.Mode.PASS
+    proxy.mode, store.clients.deadline = make.Mode.PASS, 10
     proxy.drop()
     for name, work in every_method(store, make).items():
         patiently(work, name)
@@ -162,7 +164,7 @@ def patiently(work: Callable[[], object], name: str) -> None:
 )
 def test_a_server_that_takes_no_writes(proxy: Any, through_proxy: Any, make: Any, error: bytes, says: str) -> None:
     """Writes fail and say why; reads go on."""
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     proxy.error, proxy.mode = error, make.Mode.WRITE_ERROR
     methods = every_method(store, make)
     for name in WRITES:
@@ -177,7 +179,7 @@ def test_a_server_that_takes_no_writes(proxy: Any, through_proxy: Any, make: Any
 def test_cut_within_a_value(proxy: Any, through_proxy: Any, make: Any, random_blob: Any, after: int) -> None:
     """Half an answer is none; the next one, on a new connection, is whole."""
     ref, data = random_blob(3 * 2**20)
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     store.put_blob(ref, data)
     proxy.cut_after, proxy.mode = after, make.Mode.CUT
     with pytest.raises(StoreUnavailable, match="closed"):
@@ -188,7 +190,7 @@ def test_cut_within_a_value(proxy: Any, through_proxy: Any, make: Any, random_bl
 
 def test_a_closed_connection_is_not_noticed(proxy: Any, through_proxy: Any, make: Any) -> None:
     """A server that was restarted, or a firewall that forgot: the next call connects anew."""
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     methods = every_method(store, make)
     for _ in range(3):
         for work in methods.values():
@@ -198,9 +200,9 @@ def test_a_closed_connection_is_not_noticed(proxy: Any, through_proxy: Any, make
 
 def test_the_thread_of_a_late_call_ends(proxy: Any, through_proxy: Any, make: Any) -> None:
     """Its connection is cut, though the server drips on."""
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     store.probe("read")
-    proxy.mode = make.Mode.DRIP
+    proxy.mode, store.clients.deadline = make.Mode.DRIP, 0.15
     with pytest.raises(StoreUnavailable):
         list(store.entries(make.key_of(1)))
     make.servers.wait_for(
@@ -213,27 +215,31 @@ def test_touching_waits_for_nothing(proxy: Any, through_proxy: Any, make: Any, r
     """Nor does it tell anyone that it failed."""
     store = through_proxy()
     proxy.mode = make.Mode.SILENT
-    begin = time.monotonic()
-    for number in range(100):
-        store.touch(make.key_of(number), "v0", [random_blob(10)[0]])
-    assert time.monotonic() - begin < 0.5
+    for attempt in range(3):  # this process may be held up once
+        begin = time.monotonic()
+        for number in range(100):
+            store.touch(make.key_of(100 * attempt + number), "v0", [random_blob(10)[0]])
+        took = time.monotonic() - begin
+        if took < 0.5:
+            break
+    assert took < 0.5
     assert store.flush_touches(10)
 
 
 def test_a_refused_touch_is_not_tried_again(proxy: Any, through_proxy: Any, make: Any) -> None:
     """A reader's process asks once."""
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     proxy.error, proxy.mode = b"-NOPERM no\r\n", make.Mode.WRITE_ERROR
     for number in range(3):
         store.touch(make.key_of(number), "v0")
-        assert store.flush_touches(5)
+        assert store.flush_touches(20)
     assert proxy.commands == [b"EXPIRE"]
 
 
 def test_small_requests_pass_a_large_one(proxy: Any, through_proxy: Any, make: Any, random_blob: Any) -> None:
     """They have connections of their own."""
     ref, data = random_blob(8 * 2**20)
-    store = through_proxy()
+    store = through_proxy(timeout=20)
     store.put_blob(ref, data)
     store.probe("read")
     proxy.mode = make.Mode.DRIP
@@ -248,22 +254,27 @@ def test_small_requests_pass_a_large_one(proxy: Any, through_proxy: Any, make: A
     proxy.mode = make.Mode.PASS
     store.probe("read")
     assert fetching.is_alive()
+    proxy.drop()
     fetching.join()
 
 
 def test_a_slow_start_is_used_in_the_end(server: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """When connecting takes longer than a lookup may, the lookup goes without, and a later one has it."""
-    resolve = socket.getaddrinfo
+    resolve, resolved = socket.getaddrinfo, threading.Event()
 
     def slowly(*arguments: Any, **options: Any) -> Any:
-        time.sleep(0.6)
+        resolved.wait(30)
         return resolve(*arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", slowly)
     store = make.open_store(server.url)
+    store.clients.deadline = 0.15
     with pytest.raises(StoreUnavailable, match="no answer within"):
         store.probe("read")
-    time.sleep(0.8)
+    assert store.connecting()
+    resolved.set()
+    make.servers.wait_for(lambda: not store.connecting(), "it never connects")
+    store.clients.deadline = 10
     store.probe("read")
 
 
@@ -321,29 +332,31 @@ def test_silence_is_not_waited_for_by_the_megabyte(
 ) -> None:
     """A large blob may take long only while something comes."""
     ref, data = random_blob(20 * 2**20)
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     store.put_blob(ref, data)
+    store.clients.deadline = 0.15
     for _ in range(2):  # on an open connection, and on none
         proxy.mode = make.Mode(mode)
         begin = time.monotonic()
         with pytest.raises(StoreSilent):
             store.blob(ref)
-        assert time.monotonic() - begin < 0.8
+        assert time.monotonic() - begin < 4
         proxy.drop()
-    proxy.mode = make.Mode.PASS
+    proxy.mode, store.clients.deadline = make.Mode.PASS, 10
     patiently(lambda: store.blob(ref), "blob")
 
 
 def test_a_write_after_a_blob_has_its_own_patience(proxy: Any, through_proxy: Any, random_blob: Any) -> None:
     """What a read sets on a connection does not stay there."""
     ref, data = random_blob(100)
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     store.put_blob(ref, data)
+    store.clients.deadline = 5
     store.blob(ref)
     [connection] = store.clients.large._redis.connection_pool._available_connections
-    assert connection._sock.gettimeout() == 0.15
+    assert connection._sock.gettimeout() == 5
     store.put_blob(ref, data)
-    assert connection._sock.gettimeout() == 1.0
+    assert connection._sock.gettimeout() == 10
 
 
 def test_a_database_that_is_not_there(server: Any, make: Any) -> None:
@@ -351,4 +364,4 @@ def test_a_database_that_is_not_there(server: Any, make: Any) -> None:
     with pytest.raises(StoreUnavailable, match="no database of this number"):
         make.open_store(f"redis://127.0.0.1:{server.port}/9999").probe("read")
     with pytest.raises(StoreUnavailable, match="not part of a cluster"):
-        make.open_store(f"redis+cluster://127.0.0.1:{server.port}?socket_timeout=2").probe("read")
+        make.open_store(f"redis+cluster://127.0.0.1:{server.port}").probe("read")

@@ -20,7 +20,9 @@ def f(x, y):
 """
 RUN = """
 import importlib.util, json, sys, torch, warmgraph
+from warmgraph.cache import learning
 
+learning.CONNECTING_SECONDS = 20.0  # a busy machine's
 spec = importlib.util.spec_from_file_location("user_code", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
@@ -39,7 +41,7 @@ print(json.dumps({"agree": agree, "after": after}))
 @pytest.fixture
 def host(run_python: Any, server: Any, tmp_path: Path) -> Callable[..., Any]:
     """Runs calls on a host of its own: own folder, own path to the code, own rank, the shared server."""
-    key = new_key()
+    key, url = new_key(), f"{server.url}?socket_timeout=10"
     made = 0
 
     def run(sizes: str, **extra: Any) -> Any:
@@ -48,7 +50,7 @@ def host(run_python: Any, server: Any, tmp_path: Path) -> Callable[..., Any]:
         place = tmp_path / f"host-{made}"
         place.mkdir()
         (place / f"code_{made}.py").write_text("#\n" * made + CODE)  # other lines, too
-        settings = {"WARMGRAPH_URL": server.url, "WARMGRAPH_SIGNING_KEY": key, "WARMGRAPH_DIR": place / "store"}
+        settings = {"WARMGRAPH_URL": url, "WARMGRAPH_SIGNING_KEY": key, "WARMGRAPH_DIR": place / "store"}
         return run_python(RUN, place / f"code_{made}.py", sizes, **(settings | {"RANK": made} | extra))
 
     return run
@@ -92,10 +94,11 @@ def test_ranks_that_write_at_once_lose_nothing(server: Any, make: Any) -> None:
     assert len(list(store.entries(KEY))) <= 16
 
 
-def test_a_profile_expires_and_is_kept_near(server: Any, tmp_path: Path) -> None:
+def test_a_profile_expires_and_is_kept_near(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a life as entries have; and who has read it knows it without the server."""
-    key = new_key()
-    one = open_cache(configure(dir=tmp_path / "one", url=server.url, signing_key=key, ttl=100)).learning
+    monkeypatch.setattr("warmgraph.cache.learning.CONNECTING_SECONDS", 20.0)
+    key, url = new_key(), f"{server.url}?socket_timeout=10"
+    one = open_cache(configure(dir=tmp_path / "one", url=url, signing_key=key, ttl=100)).learning
     one.learn(KEY, profile_of({"x": today()}), "f")
     assert one._writer.flush(10)
     (name,) = server.raw.keys("*:e")
@@ -111,10 +114,10 @@ def test_a_silent_server_is_waited_for_once(proxy: Any, make: Any, through_proxy
     """The profile finds it silent, and the lookup that follows does not wait again; a strict one raises."""
     from warmgraph.cache.health import Health
 
-    store = through_proxy()
+    store = through_proxy(timeout=10)
     assert list(store.entries(KEY)) == []
     assert not store.connecting()
-    proxy.mode = make.Mode.SILENT
+    proxy.mode, store.clients.deadline = make.Mode.SILENT, 0.15
     health = Health({"redis": store.probe})
     verifier = make.ring.verifier(unsigned=False)
     assert not Learning([Place(store, verifier, verifier, remote=True)], health=health).profile(KEY).lines

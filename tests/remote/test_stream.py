@@ -49,7 +49,7 @@ def test_what_is_sent_is_read_in_order(store: Any, server: Any) -> None:
     """Every event arrives once, oldest first, with its parts cut short; the stream expires when nobody adds to it."""
     stream = stream_of(store)
     send(stream, 600)
-    assert stream.flush(10)
+    assert stream.flush(20)
     tail = store.tail()
     lines = list(tail.new())
     events = [decode_event(line) for _, line in lines]
@@ -66,7 +66,7 @@ def test_a_second_look_has_only_what_is_new(store: Any) -> None:
     assert nodes_in(tail) == []
     for first in (0, 5):
         send(stream, 5, first)
-        assert stream.flush(10)
+        assert stream.flush(20)
         assert nodes_in(tail) == list(range(first, first + 5))
     assert nodes_in(tail) == []
 
@@ -76,7 +76,7 @@ def test_it_is_read_page_by_page(store: Any, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(streams, "_PAGE", 10)
     stream = stream_of(store)
     send(stream, 45)
-    assert stream.flush(10)
+    assert stream.flush(20)
     assert nodes_in(store.tail()) == list(range(45))
 
 
@@ -85,7 +85,7 @@ def test_the_stream_is_capped(store: Any, server: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(streams, "MAX_EVENTS", 200)
     stream = stream_of(store)
     send(stream, 1000)
-    assert stream.flush(10)
+    assert stream.flush(20)
     assert 200 <= server.raw.xlen(NAME) <= 400  # the server cuts whole nodes of a hundred
     assert nodes_in(store.tail())[-1] == 999
 
@@ -113,10 +113,10 @@ def test_what_others_put_there_is_passed_by(store: Any, server: Any, fields: dic
     """Between good events anything may stand: it is no event, and hides none."""
     stream = stream_of(store)
     send(stream, 1)
-    assert stream.flush(10)
+    assert stream.flush(20)
     server.raw.xadd(NAME, fields)
     send(stream, 1, 1)
-    assert stream.flush(10)
+    assert stream.flush(20)
     assert nodes_in(store.tail()) == [0, None, 1]
 
 
@@ -125,7 +125,7 @@ def test_the_last_possible_id_ends_the_reading(store: Any, server: Any) -> None:
     server.raw.xadd(NAME, {"e": b"x"}, id=f"{2**64 - 1}-{2**64 - 1}")
     stream = stream_of(store)
     send(stream, 3)
-    assert stream.flush(10)
+    assert stream.flush(20)
     assert stream.lost == 3
     tail = store.tail()
     assert nodes_in(tail) == [None]
@@ -137,7 +137,7 @@ def test_a_key_of_another_type_is_told(store: Any, server: Any) -> None:
     server.raw.set(NAME, b"x")
     stream = stream_of(store)
     send(stream, 3)
-    assert stream.flush(10)
+    assert stream.flush(20)
     assert stream.lost == 3
     with pytest.raises(StoreUnavailable, match="another program uses this namespace"):
         list(store.tail().new())
@@ -146,15 +146,20 @@ def test_a_key_of_another_type_is_told(store: Any, server: Any) -> None:
 def test_a_silent_server_holds_up_nobody(proxy: Any, through_proxy: Any, make: Any) -> None:
     """Sending returns at once; what got no answer is lost and counted, and the tier is told."""
     told: list[StoreUnavailable] = []
-    stream = stream_of(through_proxy(), failed=told.append)
+    store = through_proxy(timeout=10)
+    stream = stream_of(store, failed=told.append)
     send(stream, 1)
-    assert stream.flush(10)
-    proxy.mode = make.Mode.SILENT
-    begin = time.perf_counter()
-    send(stream, 200)
-    assert time.perf_counter() - begin < 1.0, "the deadline of one request"
+    assert stream.flush(20)
+    proxy.mode, store.clients.deadline = make.Mode.SILENT, 0.15
+    for _ in range(3):  # this process may be held up once
+        begin = time.perf_counter()
+        send(stream, 200)
+        took = time.perf_counter() - begin
+        if took < 1.0:
+            break
+    assert took < 1.0, "the deadline of one request"
     assert stream.flush(30)
-    assert 1 <= stream.lost <= 200
+    assert 1 <= stream.lost <= 600
     assert isinstance(told[0], StoreSilent)
 
 
@@ -163,14 +168,14 @@ def test_what_waits_is_sent_when_the_tier_is_well_again(store: Any) -> None:
     well = False
     stream = stream_of(store, usable=lambda: well)
     send(stream, streams._WAITING + 10)
-    assert stream.flush(10)
+    assert stream.flush(20)
     assert (nodes_in(store.tail()), stream.lost) == ([], 10)
     well = True
     stream._lose(-10)
     send(stream, 1, 5000)  # finds the queue full, as those before
-    assert stream.flush(10)
+    assert stream.flush(20)
     stream._writer.submit(stream._send)
-    assert stream.flush(10)
+    assert stream.flush(20)
     assert nodes_in(store.tail()) == list(range(streams._WAITING))
 
 
@@ -182,24 +187,23 @@ def test_without_the_right_to_write_nothing_is_sick(server: Any, make: Any) -> N
     stream = stream_of(make.open_store(f"redis://old:old@127.0.0.1:{server.port}/0"), failed=told.append)
     for _ in range(3):
         send(stream, 1)
-        assert stream.flush(10)
+        assert stream.flush(20)
     assert (stream.lost, told) == (3, [])
     assert stream._refused > time.monotonic()
 
 
-def test_a_refusal_does_not_last(server: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_does_not_last(server: Any, make: Any) -> None:
     """A server that was a read-only replica for the length of a failover gets the later events."""
-    monkeypatch.setattr(streams, "_REFUSED_SECONDS", 0.5)
     server.raw.execute_command("ACL", "SETUSER", "late", "on", ">late", "~*", "-@all", "+expire", "+select")
     stream = stream_of(make.open_store(f"redis://late:late@127.0.0.1:{server.port}/0"))
     send(stream, 1)
-    assert stream.flush(10)
+    assert stream.flush(20)
     server.raw.execute_command("ACL", "SETUSER", "late", "+xadd")
     send(stream, 1)
     assert stream.lost == 2, "not asked again at once"
-    time.sleep(0.6)
+    stream._refused -= streams._REFUSED_SECONDS  # that much later
     send(stream, 1, 7)
-    assert stream.flush(10)
+    assert stream.flush(20)
     assert (stream.lost, nodes_in(make.open_store(server.url).tail())) == (2, [7])
 
 
@@ -209,12 +213,12 @@ def test_a_forked_child_sends_its_own(store: Any) -> None:
     well = False
     stream = stream_of(store, usable=lambda: well)
     send(stream, 1)
-    assert stream.flush(10)
+    assert stream.flush(20)
     pid = os.fork()
     if pid == 0:
         well = True
         send(stream, 1, 1)
-        os._exit(0 if stream.flush(10) else 1)
+        os._exit(0 if stream.flush(20) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert nodes_in(store.tail()) == [1]
 
@@ -224,7 +228,7 @@ def test_a_cluster_has_it_too(nodes: Any, make: Any) -> None:
     store = make.open_store(f"redis+cluster://127.0.0.1:{nodes[0].port}")
     stream = stream_of(store)
     send(stream, 3)
-    assert stream.flush(10)
+    assert stream.flush(20)
     assert nodes_in(store.tail()) == [0, 1, 2]
     store.clients.large.run(lambda redis: redis.delete(NAME), 5, doing="clean up")
 
@@ -232,14 +236,15 @@ def test_a_cluster_has_it_too(nodes: Any, make: Any) -> None:
 @pytest.fixture
 def opened(server: Any, tmp_path: Path, make: Any) -> Callable[..., Any]:
     """Opens cache and journal as the backend does; gives also what the stream then holds."""
+    patient = f"{server.url}?socket_timeout=10"
 
     def open_it(url: str = "", **changes: Any) -> tuple[Any, Journal | None, Callable[[], list[dict[str, Any]]]]:
-        settings = {"dir": tmp_path / "store", "url": url or server.url, "trust": "network", "namespace": "tests"}
+        settings = {"dir": tmp_path / "store", "url": url or patient, "trust": "network", "namespace": "tests"}
         current = configure(**(settings | changes))
         cache, journal = open_journaled(current)
 
         def streamed() -> list[dict[str, Any]]:
-            remote = open_remote(configure(url=server.url))
+            remote = open_remote(configure(url=patient))
             assert remote is not None
             return [event for _, line in remote.tail().new() if line and (event := decode_event(line)) is not None]
 
@@ -276,10 +281,10 @@ def test_an_outage_is_one_event(opened: Any, make: Any, proxy: Any, tmp_path: Pa
     """A server that falls silent is journaled once, however many lookups it then costs."""
     from warmgraph.cache import read
 
-    cache, journal, _ = opened(f"redis://127.0.0.1:{proxy.port}/0", wait=0)
+    cache, journal, _ = opened(f"redis://127.0.0.1:{proxy.port}/0?socket_timeout=10", wait=0)
     cache.lookup(make.key_of(1), lambda entry: True)
     assert cache.health() == {}
-    proxy.mode = make.Mode.SILENT
+    proxy.mode, cache._tiers[-1].clients.deadline = make.Mode.SILENT, 0.15
     for number in range(3):
         cache.lookup(make.key_of(number), lambda entry: True)
     events = list(read(tmp_path / "store" / "ns" / "tests" / "journal"))

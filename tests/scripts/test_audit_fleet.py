@@ -56,7 +56,11 @@ class Fleet:
         self.environment = environment
         self.folder = folder
         # A server that answers late on a busy machine is another event than the planted ones.
-        self.shared = {"WARMGRAPH_URL": f"{url}?socket_timeout=5", "WARMGRAPH_SIGNING_KEY": new_key(), "WARMGRAPH_JOB": "planted"}
+        self.shared = {
+            "WARMGRAPH_URL": f"{url}?socket_timeout=5",
+            "WARMGRAPH_SIGNING_KEY": new_key(),
+            "WARMGRAPH_JOB": "planted",
+        }
         self.shared |= {"WARMGRAPH_STRICT": "0", "WARMGRAPH_WAIT": "5"}
         self.ranks = 0
 
@@ -184,7 +188,7 @@ def check(found: dict[str, Any]) -> None:
     assert (found["source"]["hosts"], found["source"]["processes"]) == (2, 9)
     assert sum(bucket["misses"] for bucket in found["over_time"]) == 13
     assert {(row["tier"], row["count"], row["hosts"]) for row in found["health"]} == {("redis", 1, 1)}
-    assert "no answer within" in found["health"][0]["detail"]
+    assert "no answer" in found["health"][0]["detail"]
 
 
 def check_functions(found: dict[str, Any]) -> None:

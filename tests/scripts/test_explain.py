@@ -176,7 +176,9 @@ def test_a_key_that_was_there_is_said_to_be_gone(run: Any, missed: Any) -> None:
     """The journal knows that it was published, or hit, before."""
     missed(age=500)
     missed(age=1, pid=42)
-    assert re.search(r"it was compiled before, \d+ (?:min|h) ago on here, and is gone: evicted, expired", run("explain").out)
+    assert re.search(
+        r"it was compiled before, \d+ (?:min|h) ago on here, and is gone: evicted, expired", run("explain").out
+    )
     missed(None, age=400, outcome="hit", pid=43)
     assert re.search(r"it was there before, \d+ (?:min|h) ago on here, and is gone", run("explain").out)
 
