@@ -27,11 +27,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture(autouse=True)
-def own_settings(tmp_path, monkeypatch):
+def own_settings(tmp_path, monkeypatch, inductor_cache):
     """A store of the test's own; what the developer's shell says does not reach it."""
     for name in [name for name in os.environ if name.startswith("WARMGRAPH_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("WARMGRAPH_DIR", str(tmp_path / "store"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(inductor_cache))
     reset_settings()
     yield
     reset_settings()

@@ -111,7 +111,7 @@ def call(function, options, *, grad=False, dynamic=None):
     x, y = torch.ones(5, 3), torch.ones(5, 3)
     with torch.set_grad_enabled(grad):
         compiled(x.requires_grad_(grad), y)
-    flush()
+    assert flush(60)
 
 
 @pytest.mark.parametrize("parted", [False, True], ids=["whole", "parted"])

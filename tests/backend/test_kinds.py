@@ -178,7 +178,6 @@ def run(together, run_in):
     """Runs some of the cases in a fresh process, all on one store."""
     folder = together / "kinds"
     (folder / "bin").mkdir(parents=True, exist_ok=True)
-    (folder / "program.py").write_text(PROGRAM)
 
     def run(name, cases, path):
         return run_in(
@@ -199,7 +198,12 @@ def run(together, run_in):
 @pytest.fixture(scope="module")
 def runs(run, once):
     """Every case that can be cached, in a cold process and in a warm one without a compiler."""
-    return once("kinds", lambda: [run("cold", NAMES, os.environ["PATH"]), run("warm", CACHED, None)])
+
+    def both():
+        (run.store.parent / "program.py").write_text(PROGRAM)
+        return [run("cold", NAMES, os.environ["PATH"]), run("warm", CACHED, None)]
+
+    return once("kinds", both)
 
 
 @pytest.mark.parametrize("name", CACHED)

@@ -10,7 +10,7 @@ import logging
 import pytest
 import torch
 from torch._dynamo import pgo
-from warmgraph.backend import engine, profiles
+from warmgraph.backend import engine, fallback, profiles
 from warmgraph.backend.profiles import Form, _form, _joined, _parsed
 from warmgraph.backend.sizes import auto_dynamic
 from warmgraph.cache import DiskStore, profile_of, settings, store_root, today
@@ -34,7 +34,7 @@ def own_inductor(monkeypatch, inductor_cache):
     warmgraph.configure(strict=True)
     torch._dynamo.reset()
     yield
-    warmgraph.flush()
+    assert warmgraph.flush(60)
     torch._dynamo.reset()
 
 
@@ -54,7 +54,7 @@ def run():
                 mark(values[0])
             for got, wanted in zip(compiled(*values), function(*values), strict=True):
                 assert torch.equal(got, wanted) if isinstance(got, torch.Tensor) else got == wanted
-        assert warmgraph.flush()
+        assert warmgraph.flush(60)
         now = warmgraph.stats()
         assert now["failures"] == before["failures"] and now["bypasses"] == before["bypasses"]
         return now["hits"] - before["hits"], now["misses"] - before["misses"]
@@ -218,7 +218,7 @@ def test_a_hostile_profile_costs_nothing_but_time(run):
     ]
     learning = warmgraph_backend()._engine_for(settings()).cache.learning
     assert learning.learn(key, profile_of(dict.fromkeys(hostile, today())), "f")
-    assert warmgraph.flush()
+    assert warmgraph.flush(60)
     hits, misses = run((4, 3), (8, 3))
     assert hits + misses == 1
 
@@ -241,6 +241,7 @@ def test_a_fault_in_profiles_stops_no_compile(run, monkeypatch, caplog):
         raise RuntimeError("no profiles today")
 
     monkeypatch.setattr(profiles, "frame_key", broken)
+    monkeypatch.setattr(fallback, "_warned", set())
     with pytest.raises(Exception, match="no profiles today"):
         run(5)
     warmgraph.configure(strict=False)
@@ -262,7 +263,7 @@ def test_of_a_compile_that_failed_nothing_is_told(run, monkeypatch):
         with pytest.raises(Exception, match="dynamic graphs do not compile"):
             compiled(*tensors(9))
     torch.compile(lambda x: x.sort().values, backend="warmgraph")(torch.ones(3))  # another frame, which succeeds
-    assert warmgraph.flush()
+    assert warmgraph.flush(60)
     assert kept() == []
 
 
@@ -378,5 +379,5 @@ def test_nothing_is_learnt_of_inputs_whose_geometry_the_graph_changes():
         for x in (square.clone(), square.clone().t()):
             wanted = x.t() * 2
             assert torch.equal(compiled(x), wanted)
-        assert warmgraph.flush()
+        assert warmgraph.flush(60)
         assert kept() == []

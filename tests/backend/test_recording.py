@@ -92,7 +92,7 @@ def test_what_several_processes_recorded_is_one_plan(learning):
         first.recorded(Recording(False, {0: size}, (1,)))
     second.recorded(Recording(False, {0: 32}, (1,)))
     second.skipped(True, Reason.SKIP_MUTATION)
-    flush()
+    assert flush(60)
     plan = plan_of(open_cache(settings()).learning, KEY)  # another process's
     assert [one.sizes for one in plan.recorded] == [{0: 16}, {0: 32}, {0: 8}]
     assert plan.skipped == {(True, "skip-mutation")}
@@ -104,7 +104,7 @@ def test_sizes_without_bound_are_told_within_one(learning):
     told = writer(learning)
     for size in range(recording.MAX_TOLD + 100):
         told.recorded(Recording(False, {0: size}, ()))
-    flush()
+    assert flush(60)
     assert len(plan_of(learning, KEY).recorded) == recording.MAX_TOLD
 
 
@@ -112,7 +112,7 @@ def test_a_graph_without_a_key_has_no_plan(learning):
     """A bypassed one: nobody would find it."""
     report = Report(None, Place("f", "f.py", 1), "warmgraph")
     PlanWriter(learning, report).recorded(Recording(False, {0: 8}, ()))
-    flush()
+    assert flush(60)
     assert not list(open_cache(settings()).learning.profile(plan_key(KEY)).lines)
 
 
@@ -146,7 +146,7 @@ def graph():
 
 def tell(learning, *lines):
     learning.learn(plan_key(KEY), profile_of(dict.fromkeys(lines, today())), "a test")
-    flush()
+    assert flush(60)
 
 
 def test_sizes_are_taken_from_the_plan_as_far_as_the_guards_admit(learning, graph):
@@ -264,7 +264,7 @@ def test_on_a_cpu_the_option_does_nothing_and_leaves_the_key_alone(monkeypatch):
         torch._dynamo.reset()
         compiled = torch.compile(adds, backend="warmgraph", options=options | extra)
         assert torch.equal(compiled(torch.ones(4), torch.ones(4)), torch.full((4,), 2.0))
-    flush()
+    assert flush(60)
     events = sorted(read(journal_dir(settings())), key=lambda event: event["time"])
     assert [event["outcome"] for event in events] == ["skipped", "miss", "skipped", "hit"]
     assert {event["reason"] for event in events if event["outcome"] == "skipped"} == {"skip-cpu"}

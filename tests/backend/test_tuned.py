@@ -69,7 +69,7 @@ def test_what_one_process_chose_another_takes_without_trying():
         TritonBundler.put_static_autotuner("a", first)
     first.autotune_to_one_config()
     first.autotune_to_one_config()
-    flush()
+    assert flush(60)
     found = loaded(process(), a=Kernel(16, 32, 64), b=Kernel(16, 32))
     assert found["a"].blocks == [64]
     assert found["a"].inductor_meta == {"kernel_name": "f", "dynamic_scale_rblock": False}
@@ -80,7 +80,7 @@ def test_a_load_that_finds_no_choice_tells_its_own():
     """The process that compiled may have ended before it ran."""
     found = loaded(process(), a=Kernel(16, 32))
     found["a"].autotune_to_one_config()
-    flush()
+    assert flush(60)
     assert loaded(process(), a=Kernel(16, 32))["a"].blocks == [32]
 
 
@@ -89,7 +89,7 @@ def test_a_reduction_that_might_be_scaled_is_settled_too():
     kernel = Kernel(16, scales=True)
     loaded(process(), a=kernel)
     kernel.autotune_to_one_config()
-    flush()
+    assert flush(60)
     again = loaded(process(), a=Kernel(16, scales=True))["a"]
     assert again.inductor_meta["dynamic_scale_rblock"] is False
     assert not vars(again).get("_could_rblock_scale")
@@ -135,7 +135,7 @@ def test_a_choice_that_the_entry_does_not_hold_changes_nothing(line):
     """It was found by coordinate descent, or is no choice at all."""
     writer, name = process(), tuned.kernel_name("a")
     writer._learning.learn(choices_key(KEY), profile_of({line.format(name=name): today()}), "a test")
-    flush()
+    assert flush(60)
     kernel = loaded(writer, a=Kernel(16, 32))["a"]
     assert kernel.blocks == [16, 32]
     assert "dynamic_scale_rblock" not in kernel.inductor_meta

@@ -209,6 +209,7 @@ def test_nothing_is_verified_unless_it_is_asked_for(run_python, cold):
     assert run(run_python, 2, "scaled", WARMGRAPH_VERIFY="0")["stats"]["verified"] == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_waits_for_no_step():
     """A step runs the graph and tells of it, under locks that a fork holds meanwhile: one would wait for the other."""
     begun, go = threading.Event(), threading.Event()

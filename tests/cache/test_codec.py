@@ -225,13 +225,14 @@ def test_seal_round_trip(key: str, body: bytes) -> None:
 
 
 def test_every_flipped_bit_breaks_the_seal() -> None:
-    """No bit of a sealed entry can change unnoticed."""
+    """No bit of a sealed entry can change unnoticed, or pass for a stranger's entry, which is left where it is."""
     key, sealed = "wg1" + "0" * 64, seal("wg1" + "0" * 64, b"body")
     for position in range(len(sealed) * 8):
         data = bytearray(sealed)
         data[position // 8] ^= 1 << position % 8
-        with pytest.raises(CorruptEntry):
+        with pytest.raises(CorruptEntry) as raised:
             unseal(key, bytes(data))
+        assert raised.type is CorruptEntry
 
 
 def test_every_truncation_breaks_the_seal() -> None:

@@ -28,6 +28,7 @@ def run_all(cases: Sequence[Listed], folder: Path, inductor: Path) -> dict[str, 
     found["inductor"] = _run(folder, "inductor", odd, inductor, **plain) if odd else {}
     (folder / "cold" / "store").mkdir(parents=True, exist_ok=True)  # so that a process that dies early is told as that
     found["cold"] = _run(folder, "cold", words, inductor)
+    shutil.rmtree(folder / "warm", ignore_errors=True)  # of a run that raised half-way
     shutil.copytree(folder / "cold" / "store", folder / "warm" / "store")
     compiler = ["--compiler", os.environ["PATH"], str(inductor), *others] if others else []
     nothing = folder / "warm" / "bin"

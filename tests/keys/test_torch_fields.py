@@ -6,6 +6,7 @@ The fields are read off live objects of a real compile. A torch that adds one fa
 from __future__ import annotations
 
 import dataclasses
+import uuid
 
 import pytest
 import torch
@@ -139,7 +140,8 @@ def seen(inductor_cache):
 
         patch.setattr(kind, "__init__", init)
     torch._dynamo.reset()
-    torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
+    with torch.compiler.config.patch(cache_key_tag=uuid.uuid4().hex):  # no other process has compiled it
+        torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
     patch.undo()
     torch._dynamo.reset()
     return found
