@@ -5,6 +5,7 @@ import gc
 import importlib.util
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -20,6 +21,11 @@ WORKER = ROOT / "benchmarks" / "worker.py"
 # A slow machine is no failure: no deadlines. Here, since a property takes the profile that is loaded at its import.
 hypothesis.settings.register_profile("slow", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("slow")
+
+# Here and in every process that is started here (the file says why).
+STARTUP = ROOT / "tests" / "startup"
+runpy.run_path(str(STARTUP / "sitecustomize.py"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), os.environ.get("PYTHONPATH")]))
 
 # A shell that runs the tests in the background has SIGINT ignored, and so would every program that is started here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
