@@ -29,8 +29,7 @@ def program():
 
 
 @pytest.fixture(autouse=True)
-def own_inductor(monkeypatch, inductor_cache):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(inductor_cache))
+def fresh():
     warmgraph.configure(strict=True)
     torch._dynamo.reset()
     yield

@@ -231,7 +231,7 @@ def server(tmp_path: Path) -> Iterator[Any]:
 
 def remote_of(server: Any, ring: Keyring = RING) -> RedisStore:
     verifier = ring.verifier(unsigned=False)
-    url = parse_url(f"{server.url}?socket_timeout=10")
+    url = parse_url(server.patient_url)
     return RedisStore(url, namespace="default", signer=ring.signer, verifier=verifier, ttl=3600.0)
 
 
@@ -255,7 +255,7 @@ def test_a_pushed_entry_is_hit_over_the_server(
 ) -> None:
     """A fresh host with the key hits on what was pushed."""
     push(local, remote_of(server))
-    cache = opener(dir=tmp_path / "fresh", url=f"{server.url}?socket_timeout=5", signing_key=KEY_TEXT)
+    cache = opener(dir=tmp_path / "fresh", url=server.patient_url, signing_key=KEY_TEXT)
     found = cache.lookup(make.key_of(1), make.always)
     assert isinstance(found, Hit)
     assert found.tier == "redis"

@@ -27,7 +27,7 @@ TRAINING = ("--model", "conv", "--tiny", "--what", "training")
 @pytest.fixture
 def shared(own_server: Any) -> dict[str, str]:
     """What every host of a fleet has in its environment."""
-    return {"WARMGRAPH_URL": f"{own_server.url}?socket_timeout=10", "WARMGRAPH_SIGNING_KEY": new_key()}
+    return {"WARMGRAPH_URL": own_server.patient_url, "WARMGRAPH_SIGNING_KEY": new_key()}
 
 
 def test_second_host_gets_everything_from_redis(

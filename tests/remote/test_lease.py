@@ -81,7 +81,7 @@ def test_a_dead_owner_is_taken_over(server: Any, fleet: Any, make: Any) -> None:
         "lease = RedisLeases(store.clients, namespace='tests', seconds=5.0, beat=0.2).acquire(sys.argv[2])\n"
         "print(lease.token, flush=True); time.sleep(60)"
     )
-    command = [sys.executable, "-c", program, f"{server.url}?socket_timeout=10", KEY]
+    command = [sys.executable, "-c", program, server.patient_url, KEY]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         token = int(owner.stdout.readline())

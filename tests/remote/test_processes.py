@@ -63,7 +63,7 @@ def patiently(store: RedisStore, ref: Any) -> bytes | None:
 
 def test_fork_while_others_read(server: Any, make: Any, random_blob: Any) -> None:
     """No lock that a thread held is held for ever in the child."""
-    store = make.open_store(f"{server.url}?socket_timeout=5")
+    store = make.open_store(server.url)
     ref, data = random_blob(3000)
     store.put_blob(ref, data)
     stop = threading.Event()
@@ -96,7 +96,7 @@ def test_fork_while_others_read(server: Any, make: Any, random_blob: Any) -> Non
 
 def test_sixteen_threads_at_once(server: Any, make: Any, random_blob: Any) -> None:
     """Each gets its own answers."""
-    store = make.open_store(f"{server.url}?socket_timeout=10")
+    store = make.open_store(server.url)
     blobs = [random_blob(number * 1000) for number in range(16)]
     wrong: list[object] = []
 
@@ -128,7 +128,7 @@ def test_publishing_at_exit(server: Any, make: Any) -> None:
         "store.probe('read'); writer = Writer()\n"
         "writer.submit(lambda: (__import__('time').sleep(0.3), store.put_entry(sys.argv[2], 'v0', b'sealed')))\n"
     )
-    command = [sys.executable, "-c", program, f"{server.url}?socket_timeout=10", make.key_of(1)]
+    command = [sys.executable, "-c", program, server.patient_url, make.key_of(1)]
     subprocess.run(command, check=True, timeout=60)
     assert server.raw.hget(f"wg:tests:{{{make.key_of(1)}}}:e", "v0") == b"sealed"
 
@@ -165,7 +165,7 @@ def test_a_fork_right_after_warming_up(server: Any) -> None:
         "    store.probe('read'); os._exit(0)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
     )
-    command = [sys.executable, "-c", program, f"{server.url}?socket_timeout=10"]
+    command = [sys.executable, "-c", program, server.patient_url]
     assert subprocess.run(command, timeout=60).returncode == 0
 
 

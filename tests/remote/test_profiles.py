@@ -41,7 +41,7 @@ print(json.dumps({"agree": agree, "after": after}))
 @pytest.fixture
 def host(run_python: Any, server: Any, tmp_path: Path) -> Callable[..., Any]:
     """Runs calls on a host of its own: own folder, own path to the code, own rank, the shared server."""
-    key, url = new_key(), f"{server.url}?socket_timeout=10"
+    key, url = new_key(), server.patient_url
     made = 0
 
     def run(sizes: str, **extra: Any) -> Any:
@@ -97,7 +97,7 @@ def test_ranks_that_write_at_once_lose_nothing(server: Any, make: Any) -> None:
 def test_a_profile_expires_and_is_kept_near(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a life as entries have; and who has read it knows it without the server."""
     monkeypatch.setattr("warmgraph.cache.learning.CONNECTING_SECONDS", 20.0)
-    key, url = new_key(), f"{server.url}?socket_timeout=10"
+    key, url = new_key(), server.patient_url
     one = open_cache(configure(dir=tmp_path / "one", url=url, signing_key=key, ttl=100)).learning
     one.learn(KEY, profile_of({"x": today()}), "f")
     assert one._writer.flush(10)

@@ -236,7 +236,7 @@ def test_a_cluster_has_it_too(nodes: Any, make: Any) -> None:
 @pytest.fixture
 def opened(server: Any, tmp_path: Path, make: Any) -> Callable[..., Any]:
     """Opens cache and journal as the backend does; gives also what the stream then holds."""
-    patient = f"{server.url}?socket_timeout=10"
+    patient = server.patient_url
 
     def open_it(url: str = "", **changes: Any) -> tuple[Any, Journal | None, Callable[[], list[dict[str, Any]]]]:
         settings = {"dir": tmp_path / "store", "url": url or patient, "trust": "network", "namespace": "tests"}

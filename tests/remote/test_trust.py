@@ -58,7 +58,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def hosts(server: Any, tmp_path: Path) -> SimpleNamespace:
     """publish(): on one host. lookup(): on another, which has never seen anything."""
-    ring, url = new_key(), f"{server.url}?socket_timeout=10"
+    ring, url = new_key(), server.patient_url
     number = 0
 
     def on_a_host(**changes: Any) -> Any:
@@ -202,7 +202,7 @@ def test_hearsay_is_not_laundered(hosts: SimpleNamespace, tmp_path: Path, server
     assert hosts.lookup(dir=victim).reason is Reason.UNTRUSTED
     for trust in ("signed", "network"):  # with the key at hand
         reset_settings()
-        configure(dir=victim, url=f"{server.url}?socket_timeout=10", signing_key=hosts.ring, trust=trust)
+        configure(dir=victim, url=server.patient_url, signing_key=hosts.ring, trust=trust)
         assert main(["push"]) == (1 if trust == "signed" else 0)
         assert not isinstance(hosts.lookup(), Hit), "another host, which believes signatures only"
 

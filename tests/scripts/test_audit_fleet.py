@@ -7,6 +7,7 @@ store; two compile with torch. What the audit says of the hosts' journals and of
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -55,12 +56,7 @@ class Fleet:
     def __init__(self, environment: Callable[..., dict[str, str]], folder: Path, url: str) -> None:
         self.environment = environment
         self.folder = folder
-        # A server that answers late on a busy machine is another event than the planted ones.
-        self.shared = {
-            "WARMGRAPH_URL": f"{url}?socket_timeout=5",
-            "WARMGRAPH_SIGNING_KEY": new_key(),
-            "WARMGRAPH_JOB": "planted",
-        }
+        self.shared = {"WARMGRAPH_URL": url, "WARMGRAPH_SIGNING_KEY": new_key(), "WARMGRAPH_JOB": "planted"}
         self.shared |= {"WARMGRAPH_STRICT": "0", "WARMGRAPH_WAIT": "5"}
         self.ranks = 0
 
@@ -188,7 +184,7 @@ def check(found: dict[str, Any]) -> None:
     assert (found["source"]["hosts"], found["source"]["processes"]) == (2, 9)
     assert sum(bucket["misses"] for bucket in found["over_time"]) == 13
     assert {(row["tier"], row["count"], row["hosts"]) for row in found["health"]} == {("redis", 1, 1)}
-    assert "no answer" in found["health"][0]["detail"]
+    assert re.search("no answer (in time|within)", found["health"][0]["detail"])
 
 
 def check_functions(found: dict[str, Any]) -> None:
@@ -226,7 +222,7 @@ def test_every_number_is_as_planted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Hits of three tiers, misses of seven kinds, bypasses of five, an outage: by the journals and by the stream."""
-    fleet = Fleet(environment, tmp_path / "fleet", server.url)
+    fleet = Fleet(environment, tmp_path / "fleet", server.patient_url)
     (tmp_path / "fleet").mkdir()
     plant(fleet, server, proxying)
     assert fleet.ranks == 9

@@ -28,12 +28,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: Any) -> Ite
 # -- ping
 
 
-def test_ping_for_people(run: Any, server: Any) -> None:
+def test_ping_for_people(run: Any, server: Any, looked: Any) -> None:
     """A healthy server: its figures, no advice, exit status 0; what was written to measure is gone."""
-    for _ in range(5):  # slowness is advised about, and this machine may stand still meanwhile
-        ran = run("ping")
-        if not ran.err:
-            break
+    ran = looked(lambda: run("ping"), lambda ran: not ran.err)
     assert (ran.status, ran.err) == (0, "")
     rows = {line[:16].strip(): line[16:].strip() for line in ran.out.splitlines()}
     assert rows["server"].startswith(f"redis://127.0.0.1:{server.port}")
@@ -47,12 +44,9 @@ def test_ping_for_people(run: Any, server: Any) -> None:
     assert [name for name in server.raw.keys() if b":b:" in name] == []  # noqa: SIM118
 
 
-def test_ping_json(run: Any, server: Any) -> None:
+def test_ping_json(run: Any, server: Any, looked: Any) -> None:
     """`ping --json` has the server's figures as numbers, and the keys' ids."""
-    for _ in range(5):
-        found = run("ping", "--json").json
-        if not found["advice"]:
-            break
+    found = looked(lambda: run("ping", "--json").json, lambda found: not found["advice"])
     assert found.keys() == {"version", "ok", "server", "keys", "advice"}
     assert (found["version"], found["ok"], found["advice"]) == (1, True, [])
     assert found["keys"] == parse_keys(os.environ["WARMGRAPH_SIGNING_KEY"]).ids()

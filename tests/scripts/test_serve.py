@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -114,25 +113,23 @@ def test_a_host_that_is_none_of_ours_is_refused(run):
 def test_the_fleets_journal_is_served(environment, servers, tmp_path, monkeypatch):
     """With --fleet, events of all hosts from Redis; without a server in the settings, one line."""
     with servers.server(tmp_path / "redis") as server:
-        url = f"{server.url}?socket_timeout=5"
-        monkeypatch.setenv("WARMGRAPH_URL", url)
-        monkeypatch.setenv("WARMGRAPH_TRUST", "network")
+        fleet = {"WARMGRAPH_URL": server.patient_url, "WARMGRAPH_TRUST": "network"}
+        for name, value in fleet.items():
+            monkeypatch.setenv(name, value)
         reset_settings()
         _, journal = open_journaled(settings())
         assert isinstance(journal, Journal)
         for number in range(30):
             journal.append(Event(Outcome.HIT, host=f"host-{number % 3}", tier="redis", seconds_saved=2.0))
         assert flush()
-        with serving(environment, "--fleet", WARMGRAPH_URL=url, WARMGRAPH_TRUST="network") as (_, address):
+        with serving(environment, "--fleet", **fleet) as (_, address):
             total = 'warmgraph_hits_total{tier="redis"} 30.0'
-            end = time.monotonic() + 60
-            while True:
+
+            def counted():
                 with urllib.request.urlopen(f"{address}metrics", timeout=10) as answer:
-                    text = answer.read().decode()
-                if total in text or time.monotonic() > end:
-                    break
-                time.sleep(0.05)
-            assert total in text
+                    return total in answer.read().decode()
+
+            servers.wait_for(counted, "the fleet's hits are not counted", 60)
 
 
 def test_a_fleet_without_a_server_is_refused(run):
