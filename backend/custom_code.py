@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from importlib import metadata
 from typing import Any
 
+import torch
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, encode, graph_modules, is_fixed, source_digest
+from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, described, encode, foreign, graph_modules, source_digest
 
+from . import operator_compat as operators
 from . import registered
 from . import torch_compat as compat
+from .patterns import is_pattern, pattern_text
+from .tables import changes, kernels
 
 
 def custom_code(gm: GraphModule) -> dict[str, Any]:
@@ -30,18 +33,45 @@ def custom_code(gm: GraphModule) -> dict[str, Any]:
 
 
 def _replacements() -> dict[str, Any]:
-    """Users' rules for how Inductor compiles an operator, torch's own included: no node of a graph says so."""
-    for name, key in sorted(registered.replaced_kernels()):
-        if key not in _CALLED:
-            raise Uncacheable(f"a Python kernel ({key}) replaces torch's own of aten::{name}, and is traced through")
+    """What code outside torch changed in torch itself, for whatever graph: no node of one says so."""
+    digests, put_there = changes()
+    found: dict[str, Any] = {"torch": digests}
     for overload in registered.autotuned_operators():
         if overload.namespace in TORCH_NAMESPACES:
             _refuse_autotuned(overload)
-    found: dict[str, Any] = {}
-    for table, target, function in registered.compile_rules():
-        if not is_fixed(getattr(function, "__module__", None) or type(function).__module__):
-            found[f"{table} of {target}"] = source_digest(function, f"{table} of {target}")
+    for name, key in sorted(kernels()):
+        told = described(name)
+        if told is None:
+            raise Uncacheable(
+                f"a Python kernel ({key}) replaces torch's own of {name}, and torch does not hand it out; tell when it "
+                f"changes: warmgraph.describe({name!r}, lambda: ...)"
+            )
+        found[f"kernel {key} of {name}"] = told
+    for name, value in put_there.items():
+        found[name] = described(name) or _from_outside(name, value)
     return found
+
+
+def _from_outside(name: str, value: Any) -> str:
+    try:
+        return source_digest(value, name, leaf=_part_of_torch)
+    except Uncacheable as bad:
+        raise Uncacheable(f"{bad} (it changes torch itself; its name for warmgraph.describe is {name!r})") from None
+
+
+def _part_of_torch(value: Any) -> str | None:
+    """Text of operators, and of what torch's own wrappers hold beside functions."""
+    if is_pattern(value):
+        return f"pattern {pattern_text(value)}"
+    if isinstance(value, torch.Tensor):
+        return f"tensor {value.dtype} {value.device} {list(value.shape)}"
+    if value is compat.counters:
+        return "counters"  # of torch's own statistics
+    tables = {**registered.base_tables(), **registered.inductor_tables(), **registered.growing_tables()}
+    for name, table in tables.items():
+        if value is table:
+            return f"table {name}"  # described for itself
+    return _inner_operator(frozenset(), value)
 
 
 def _refuse_autotuned(overload: Any) -> None:
@@ -56,9 +86,12 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
     call other operators, which are described with it. within: the operators that lead here.
     """
     name = overload.name()
+    told = described(overload)
+    if told is not None:
+        return {"schema": str(overload._schema), "tags": sorted(str(tag) for tag in overload.tags), "described": told}
     if overload in registered.autotuned_operators():
         _refuse_autotuned(overload)
-    entry = compat.simple_registry.singleton.find(name)
+    entry = operators.simple_registry.singleton.find(name)
     description: dict[str, Any] = {
         "schema": str(overload._schema),
         "tags": sorted(str(tag) for tag in overload.tags),
@@ -70,7 +103,7 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
         description[role] = source_digest(
             function, f"operator {name} ({role})", leaf=functools.partial(_inner_operator, within | {name})
         )
-    for number, kernel in enumerate(compat.triton_kernels_of(name)):
+    for number, kernel in enumerate(operators.triton_kernels_of(name)):
         description[f"triton {number}"] = _kernel(kernel)
     definition = _definition(overload)
     if definition is None:
@@ -78,12 +111,13 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
     else:
         description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
         _refuse(name, registered.library_kernels(name) - _OWN - _AUTOCAST - _CALLED)
+        _refuse(name, registered.kernels_over(name) - _CALLED)  # in the place of those that torch made for it
     return description
 
 
 def _inner_operator(within: frozenset[str], value: Any) -> str | None:
     """An operator that another one's backward or fake calls. One that leads back to itself is described already."""
-    found = [value._opoverload] if isinstance(value, compat.CustomOpDef) else overloads(value)
+    found = [value._opoverload] if isinstance(value, operators.CustomOpDef) else overloads(value)
     if not found or found[0].namespace in TORCH_NAMESPACES:
         return None
     told = {one.name(): None if one.name() in within else _describe_operator(one, within) for one in found}
@@ -101,7 +135,7 @@ _AUTOCAST = frozenset(f"Autocast{key}" for key in _CALLED)
 def _definition(overload: Any) -> Any:
     """What `torch.library.custom_op` keeps of an operator, or None for one that was defined otherwise."""
     name, _, variant = overload.name().partition(".")
-    return None if variant else compat.OPDEFS.get(name)
+    return None if variant else operators.OPDEFS.get(name)
 
 
 def _library(overload: Any, functions: dict[str, Any]) -> Any:
@@ -140,9 +174,9 @@ def _symmetric_memory(entry: Any) -> list[str]:
 
 def overloads(target: Any) -> list[Any]:
     """The dispatcher operators that a call target stands for."""
-    if isinstance(target, compat.OpOverload):
+    if isinstance(target, operators.OpOverload):
         return [target]
-    if isinstance(target, compat.OpOverloadPacket):
+    if isinstance(target, operators.OpOverloadPacket):
         return [getattr(target, name) for name in target.overloads()]
     return []
 
@@ -162,7 +196,9 @@ def python_implementations(overload: Any) -> dict[str, Any]:
             "vmap": definition._vmap_fn,
             **_by_class(definition._torch_dispatch_fns),
         }
-    entry = compat.simple_registry.singleton.find(overload.name())
+        if torch.Tag.pointwise in overload.tags:  # Inductor calls it on uniform constants while it compiles
+            found |= {"implementation": definition._init_fn, **_by_device(definition._backend_fns)}
+    entry = operators.simple_registry.singleton.find(overload.name())
     if entry.fake_impl.kernel is not None:
         found.setdefault("fake", entry.fake_impl.kernel.func)
     for role, function in _by_class(entry.torch_dispatch_rules._data).items():
@@ -177,23 +213,20 @@ def _by_class(rules: dict[type, Any]) -> dict[str, Any]:
     return {f"dispatch {kind.__module__}.{kind.__qualname__}": function for kind, function in rules.items()}
 
 
-def _users(function: Any) -> Any:
-    """`function`, or the user's function inside one of torch's wrappers; None where there is none.
+def _by_device(functions: dict[Any, Any]) -> dict[str, Any]:
+    return {f"implementation {device}": function for device, function in functions.items()}
 
-    torch's own wrappers are fixed by torch's version, what they wrap is not.
-    """
-    if not (getattr(function, "__module__", None) or "").startswith("torch."):
+
+def _users(function: Any) -> Any:
+    """`function`, if it is or wraps a user's; None for one of torch's own."""
+    if isinstance(function, torch.nn.Module):  # a traced graph, say, whose class is torch's and whose content is not
         return function
-    if not inspect.isfunction(function):
-        return None
-    inner = inspect.getclosurevars(function).nonlocals.values()
-    found = [value for value in inner if callable(value) and not is_fixed(getattr(value, "__module__", None))]
-    return found or None
+    return function if foreign(function) is not None else None
 
 
 def triton_kernel(node: Node) -> dict[str, Any]:
     """What a user-defined Triton kernel call means: the kernel and its constant arguments."""
-    table = compat.triton_side_table()
+    table = operators.triton_side_table()
     return {
         "kernel_idx": _kernel(table.get_kernel(node.kwargs["kernel_idx"])),
         "constant_args_idx": table.get_constant_args(node.kwargs["constant_args_idx"]),
@@ -212,7 +245,7 @@ def _kernel(kernel: Any) -> dict[str, Any]:
             heuristics = [(name, source_digest(rule, f"heuristic {name}")) for name, rule in kernel.values.items()]
             found["heuristics"].append(sorted(heuristics))
         kernel = kernel.fn
-    found["source"] = compat.triton_source(kernel)
+    found["source"] = operators.triton_source(kernel)
     # Said in the decorator and not in the source; the analysis of what a kernel mutates asks for it.
     flags = ("do_not_specialize", "do_not_specialize_on_alignment")
     found["unspecialised"] = [[p.name for p in kernel.params if getattr(p, flag, False)] for flag in flags]

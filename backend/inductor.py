@@ -22,6 +22,7 @@ from .generated import Payload, dump_module, run_module
 from .kernels import built_files
 from .listening import hear_partitions
 from .names import renamer
+from .tables import import_inductor
 from .tuned import hear_bundling, settle
 from .typing import Bypass, Compiled, NotSerialisable, Packed, Request, Run, Told
 
@@ -44,6 +45,7 @@ class Inductor:
 
     def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: Told) -> Run:
         # Whatever is not where we listen (in a torch that nobody read), the graph is compiled.
+        import_inductor()
         attempt("skip", False, hear_partitions)
         attempt("tuning", False, hear_bundling)
         return compat.compile_fx(gm, inputs, patches)

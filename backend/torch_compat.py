@@ -46,9 +46,6 @@ from torch._inductor.metrics import CachedMetricsHelper
 from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstants
 from torch._inductor.triton_bundler import TritonBundler
 from torch._inductor.utils import BoxedBool
-from torch._library import simple_registry
-from torch._library.custom_ops import OPDEFS, CustomOpDef
-from torch._library.triton import get_triton_kernels_for_op
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import GraphModule, Node
 from torch.fx.experimental import symbolic_shapes
@@ -60,7 +57,6 @@ from torch.utils._pytree import tree_leaves
 
 __all__ = [
     "config_modules",
-    "OPDEFS",
     "UNSET",
     "AOTAutogradCache",
     "AOTAutogradCacheInfo",
@@ -73,10 +69,10 @@ __all__ = [
     "CompiledFxGraph",
     "CompiledFxGraphConstants",
     "CppPythonBindingsCodeCache",
-    "CustomOpDef",
     "OpOverload",
     "OpOverloadPacket",
     "OrderedSet",
+    "counters",
     "dynamo_utils",
     "functorch_config",
     "inductor_config",
@@ -84,7 +80,6 @@ __all__ = [
     "pgo",
     "reduce_graph_module",
     "symbolic_shapes",
-    "simple_registry",
     "tracing",
     "tree_leaves",
 ]
@@ -310,20 +305,3 @@ def count_as_compiled(graph: Any) -> None:
     CachedMetricsHelper.apply_deltas(graph.metrics_deltas)
     counters["inductor"] += graph.counter_deltas
     output_code_log.debug("Output code (from warmgraph): \n%s", graph.source_code)
-
-
-def triton_side_table() -> Any:
-    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
-
-    return kernel_side_table
-
-
-def triton_source(kernel: Any) -> Any:
-    from torch._inductor.codegen.wrapper import user_defined_triton_kernel_transitive_closure_source_code
-
-    return user_defined_triton_kernel_transitive_closure_source_code(kernel)
-
-
-def triton_kernels_of(name: str) -> list[Any]:
-    """Kernels that a `torch.library.triton_op` is made of."""
-    return list(get_triton_kernels_for_op(name.split(".")[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,8 @@ def ambient_state(uses_cpu: bool) -> dict[str, Any]:
             "conv_precision": _precision(getattr(torch.backends.cudnn, "conv", None)),
             "rnn_precision": _precision(getattr(torch.backends.cudnn, "rnn", None)),
         },
+        # Inductor folds constants by computing them here.
+        "flush_denormal": _flushes_denormals(),
         # The order in which an einsum of several operands is contracted.
         "einsum": {
             "available": torch.backends.opt_einsum.is_available(),
@@ -57,6 +60,11 @@ def ambient_state(uses_cpu: bool) -> dict[str, Any]:
     if uses_cpu:
         state["threads"] = torch.get_num_threads()
     return state
+
+
+def _flushes_denormals() -> bool:
+    """`torch.set_flush_denormal` has no getter; it sets the processor's flag for this thread."""
+    return sys.float_info.min / 2 == 0.0
 
 
 def _read(read: Callable[[], Any]) -> Any:

@@ -7,12 +7,26 @@ import importlib.util
 import os
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
+
+import torch
 
 _NAMES = frozenset(sys.stdlib_module_names) | {"torch", "builtins"}
 _STDLIB = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - compared as text, once
+_TORCH = os.path.dirname(torch.__file__) + os.sep  # noqa: PTH120
+# What `warmgraph run` puts around torch.compile; Python loads it under a name of its own.
+_STARTUP = os.path.join(os.path.dirname(os.path.dirname(__file__)), "scripts", "startup") + os.sep  # noqa: PTH118, PTH120
 _INSTALLED = ("site-packages", "dist-packages")
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, by a `class` statement or a call
+
+# Packages whose functions torch's own modules import by name; theirs are not put there by a user.
+_OF_TORCH = frozenset(
+    """
+    sympy mpmath numpy networkx jinja2 fsspec filelock typing_extensions triton torchgen functorch optree psutil tqdm
+    packaging yaml markupsafe warmgraph
+    """.split()
+)
 
 
 def is_fixed(module: str | None) -> bool:
@@ -31,7 +45,36 @@ def _is_where_it_belongs(top: str) -> bool:
     origin = getattr(spec, "origin", None)
     if origin in ("built-in", "frozen"):
         return True
-    return origin is not None and origin.startswith(_STDLIB) and not any(part in origin for part in _INSTALLED)
+    return origin is not None and _is_stdlib(origin)
+
+
+def _is_stdlib(file: str) -> bool:
+    return file.startswith(_STDLIB) and not any(part in file for part in _INSTALLED)
+
+
+@functools.lru_cache(maxsize=8192)
+def _is_fixed_file(file: str) -> bool | None:
+    """Whether code of this file comes with torch or Python; None for code that has no file."""
+    if file.startswith("<frozen "):
+        return True
+    if file.startswith("<"):
+        return None
+    return file.startswith(_TORCH) or _is_stdlib(file)
+
+
+def comes_with_torch(file: str) -> bool:
+    """Whether `file` is one of torch's or the standard library's."""
+    return bool(_is_fixed_file(file))
+
+
+def is_fixed_code(function: types.FunctionType) -> bool:
+    """Whether the code that runs is torch's own or the library's, whatever the function's name says.
+
+    A function keeps its name when its `__code__` is replaced. What `exec` made (a dataclass's methods) has no file;
+    it belongs to the module whose globals it reads.
+    """
+    known = _is_fixed_file(function.__code__.co_filename)
+    return is_fixed(function.__globals__.get("__name__")) if known is None else known
 
 
 def named_by_torch(code: Any) -> bool:
@@ -44,9 +87,11 @@ def named_by_torch(code: Any) -> bool:
         return False
     if not isinstance(code, types.FunctionType):
         return not code.__flags__ & HEAP_TYPE or _leads_back(code)
-    if not is_fixed(code.__globals__.get("__name__")):
+    if not is_fixed(code.__globals__.get("__name__")) or not is_fixed_code(code):
         return False
-    return (code.__closure__ is None and not hasattr(code, "__wrapped__")) or _leads_back(code)
+    if code.__closure__ is None and not hasattr(code, "__wrapped__"):
+        return True
+    return _leads_back(code) and foreign(code) is None
 
 
 def _leads_back(code: Any) -> bool:
@@ -54,3 +99,143 @@ def _leads_back(code: Any) -> bool:
     for part in code.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is code
+
+
+# Types whose values hold no code, by far the most frequent ones in a closure.
+_PLAIN = (type(None), bool, int, float, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format)
+_DESCRIPTORS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+_generated: dict[int, dict[str, Any]] = {}
+
+
+def is_generated_by_torch(space: dict[str, Any]) -> None:
+    """Tell that functions with these globals, which have no file and no module, were written by torch itself."""
+    _generated[id(space)] = space
+
+
+def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
+    """The first piece of code inside `value` that comes neither with torch nor with Python, or None.
+
+    Looks into closures, defaults, wrapped functions, bound methods and attributes of objects, as far as torch's own
+    wrappers go. Packages that torch itself imports, and warmgraph, count as torch's. clean: ids of what is known to
+    hold none, for a caller that asks of many values while they all live; it grows.
+    """
+    if type(value) is types.FunctionType and value.__closure__ is None and not value.__dict__ and _is_ours(value):
+        return None  # by far the most frequent case
+    seen: set[int] = set() if clean is None else clean
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, _PLAIN) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        inner = _inside(item)
+        if inner is None:
+            if clean is not None:  # nothing is known of what led here
+                seen.clear()
+            return item
+        waiting += inner
+    return None
+
+
+def _inside(value: Any) -> Iterable[Any] | None:
+    """What `value` is made of, as far as it may hold code; None if it is foreign itself."""
+    if isinstance(value, types.FunctionType):
+        return _inside_function(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return value
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, type):
+        return () if _is_toolchain(value.__module__) else None
+    if isinstance(value, _DESCRIPTORS):
+        return () if _is_toolchain(_module_of_builtin(value)) else None
+    if isinstance(value, types.ModuleType):
+        return ()
+    if isinstance(value, types.MethodType):
+        return value.__func__, value.__self__
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, (staticmethod, classmethod)):
+        return (value.__func__,)
+    if isinstance(value, property):
+        return value.fget, value.fset
+    kind = type(value).__module__
+    if not _is_toolchain(kind):
+        return None
+    if kind == "torch._ops" or isinstance(value, torch.Tensor) or not callable(value):
+        return ()  # an operator: what is registered for it is asked one by one
+    return getattr(value, "__dict__", {}).values()
+
+
+def _inside_function(function: types.FunctionType) -> Iterable[Any] | None:
+    if not _is_ours(function):
+        return None
+    found = [function.__defaults__ or (), getattr(function, "__wrapped__", None)]
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # not bound yet
+            continue
+    return found
+
+
+def _is_ours(function: types.FunctionType) -> bool:
+    """Whether a function's own code counts as torch's, for `foreign`."""
+    known = _is_fixed_file(function.__code__.co_filename)
+    if known or function.__code__.co_filename.startswith(_STARTUP):
+        return True
+    space = function.__globals__.get("__name__")
+    if known is None:  # made by `exec`: of a module, by the library for a named tuple, or around another function
+        if space is None:
+            space_of_cache = {"fn", "__builtins__", function.__code__.co_name}  # as Inductor caches methods
+            cached = function.__globals__.keys() == space_of_cache and hasattr(function, "__wrapped__")
+            return cached or id(function.__globals__) in _generated
+        return is_fixed(space) or space.startswith("namedtuple_")
+    return not is_fixed(space) and _is_toolchain(space)
+
+
+def replaced_within(code: Any) -> dict[str, Any]:
+    """What was replaced beneath a piece of torch's or Python's own code: methods of a class, helpers in its module.
+
+    torch's own modules are looked after by whoever knows all of them; the library's are looked at here.
+    """
+    found: dict[str, Any] = {}
+    if isinstance(code, type):
+        for base in code.__mro__:
+            found |= _foreign_members(base, f"method of {base.__qualname__}: ")
+        return found
+    module = getattr(code, "__module__", None) or ""
+    space = sys.modules.get(module)
+    if module.partition(".")[0] == "torch" or not is_fixed(module) or space is None or module == "builtins":
+        return found
+    for name, value in tuple(vars(space).items()):
+        if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and foreign(value) is not None:
+            found[f"helper {module}.{name}"] = value
+        elif isinstance(value, type) and value.__module__ == module:
+            found |= _foreign_members(value, f"helper {module}.{name}.")
+    return found
+
+
+def _foreign_members(code: type, where: str) -> dict[str, Any]:
+    if not is_fixed(code.__module__):
+        return {}
+    kinds = (types.FunctionType, staticmethod, classmethod, property)
+    return {
+        where + name: value
+        for name, value in tuple(vars(code).items())
+        if isinstance(value, kinds) and foreign(value) is not None
+    }
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_toolchain(module: str | None) -> bool:
+    return is_fixed(module or "builtins") or (module or "").partition(".")[0] in _OF_TORCH
+
+
+def _module_of_builtin(value: Any) -> str | None:
+    if not isinstance(value, types.BuiltinFunctionType):
+        return str(value.__objclass__.__module__)
+    owner = value.__self__
+    return owner.__name__ if isinstance(owner, types.ModuleType) else value.__module__

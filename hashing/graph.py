@@ -11,6 +11,8 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .encode import Uncacheable, encode, qualified_name
+from .fixed import foreign
+from .source import source_digest
 from .symbols import SymbolTable
 from .targets import identify, needs_source
 from .tensors import constant, sizes_of, users_type
@@ -150,6 +152,9 @@ class GraphText:
             raise Uncacheable(
                 f"a call of {getattr(node.target, '__qualname__', node.target)}, a function outside torch"
             )
+        if isinstance(node.target, types.FunctionType) and foreign(node.target) is not None:
+            # Torch's function by its name, but not by its code; or around a user's.
+            return f"{identify(node.target)} code {source_digest(node.target, f'a call of {_called(node)}')}"
         return identify(node.target)
 
     def value(self, value: Any, numbers: dict[Node, int]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .encode import Cause, Uncacheable, encode, importable_name
-from .fixed import is_fixed
+from .fixed import is_fixed, replaced_within
 from .source import source_digest
 
 MAX_CONSTANT_BYTES = 64 << 20
@@ -104,7 +104,8 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     )
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
-    code = "" if is_fixed(type(real).__module__) else f" code {source_digest(type(real), name)}"
+    own = is_fixed(type(real).__module__) and not replaced_within(type(real))
+    code = "" if own else f" code {source_digest(type(real), name, protocol=True)}"
     return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
 
 

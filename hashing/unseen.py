@@ -1,4 +1,4 @@
-"""What a function may use that no walk of its code can follow: the environment, files, operators. Walks nothing."""
+"""What a function may use that no walk of its code can follow: the interpreter's own state, files. Walks nothing."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ import builtins
 import types
 from typing import Any
 
-import torch
-
 from .encode import Uncacheable
-from .reach import Reach
-from .values import place_of
+from .fixed import foreign, is_fixed, named_by_torch
+from .purity import frames_asked
+from .reach import Reach, reach_of
+from .saying import is_code
+from .values import bound_cells, place_of
 
-# What a function can look up without a name that could be followed.
-_OUTSIDE = frozenset("eval exec globals __import__".split())
-_ENVIRONMENT = frozenset("environ environb getenv import_module".split())
-# The same, asked of `cache_hash` alone: a class that is described whole may well have a method that opens a file.
-_FILES = frozenset("open input vars locals".split())
+# Builtins through which a function sees more than its names say.
+_OUTSIDE = frozenset("eval exec compile globals __import__ open input breakpoint".split())
+# The same, asked of `cache_hash` alone.
+_TABLES = frozenset("vars locals dir".split())
+MORE = (
+    "so what it does depends on more than its code; tell what on with warmgraph.describe, or pass that as an argument"
+)
 
 
 def refuse_unseen(function: types.FunctionType, reach: Reach, *, strict: bool) -> None:
     """Raise Uncacheable, naming the place, if `function` may depend on what no name in it leads to."""
     space = function.__globals__
-    outside = sorted((reach.loads & _OUTSIDE) - space.keys()) + sorted(reach.names & _ENVIRONMENT)
-    if "sys" in reach.loads and "modules" in reach.names:
-        outside.append("sys.modules")
-    if strict:
-        outside += sorted((reach.loads & _FILES) - space.keys())
+    outside = sorted((reach.loads & (_OUTSIDE | _TABLES if strict else _OUTSIDE)) - space.keys())
+    if (frame := frames_asked(reach.attributes)) is not None:
+        outside.append(frame)
     if outside:
-        raise Uncacheable(f"{place_of(function)} uses {outside[0]}, so what it does depends on more than its code")
+        raise Uncacheable(f"{place_of(function)} uses {outside[0]}, {MORE}")
     if not strict:
         return
     if reach.stores:
@@ -41,37 +42,22 @@ def refuse_unseen(function: types.FunctionType, reach: Reach, *, strict: bool) -
         )
 
 
-def operators_of(function: types.FunctionType, reach: Reach) -> set[str]:
-    """Namespaces of `torch.ops` that `function` may use. A user's own module may be called `ops` as well."""
-    found = set()
-    for path, namespace in reach.operators:
-        if not _is_users(_resolved(function, path)):
-            found.add(namespace)
-    if "ops" in reach.names:  # kept in a variable, say
-        spaces = {name for name, space in vars(torch.ops).items() if isinstance(space, types.ModuleType)}
-        found |= (reach.names - reach.loads | (reach.words if reach.asks else frozenset())) & spaces
-    return found
+def refuse_filled(cached: Any) -> None:
+    """Raise Uncacheable for a function of `functools.lru_cache` that may give what was computed from earlier state.
 
-
-def _is_users(owner: Any) -> bool:
-    return owner is not None and owner is not torch.ops
-
-
-def _resolved(function: types.FunctionType, path: tuple[str, ...]) -> Any:
-    """What a path of names leads to in a function's closure or globals, or None."""
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    cell = cells.get(path[0])
-    found = function.__globals__.get(path[0])
-    if cell is not None:
-        found = next(iter(cell_content(cell)), None)
-    for name in path[1:]:
-        found = getattr(found, name, None) if isinstance(found, types.ModuleType) else None
-    return found
-
-
-def cell_content(cell: types.CellType) -> list[Any]:
-    """What a closure's cell holds; nothing if it is not bound yet."""
-    try:
-        return [cell.cell_contents]
-    except ValueError:
-        return []
+    One that is still empty is computed now; one that reads nothing but its arguments and torch's own functions gives
+    the same at any time.
+    """
+    function = cached.__wrapped__
+    if not isinstance(function, types.FunctionType) or named_by_torch(function) or not cached.cache_info().currsize:
+        return
+    reach = reach_of(function.__code__)
+    values = {**bound_cells(function), **{name: function.__globals__.get(name) for name in reach.loads}}
+    for name, value in values.items():
+        own = isinstance(value, types.ModuleType) and is_fixed(value.__name__)
+        known = is_code(value) and not isinstance(value, types.ModuleType) and foreign(value) is None
+        if not (own or value is None or known):
+            raise Uncacheable(
+                f"{place_of(function)} is cached by functools and was called before; what it gave then may come from "
+                f"another {name}, {MORE}"
+            )

@@ -5,27 +5,32 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
 import types
 from typing import Any
 
-from .fixed import HEAP_TYPE
+from .fixed import HEAP_TYPE, is_fixed
 
 
 def parts_of(value: Any) -> tuple[str, list[Any]] | None:
     """(kind, what it is made of) of a value that only ties others together, else None."""
     kind = type(value).__name__
+    if not is_fixed(type(value).__module__):
+        return None  # a subclass may hold more, and do otherwise
     if isinstance(value, (staticmethod, classmethod)):
         return kind, [value.__func__]
     if isinstance(value, property):
         return kind, [value.fget, value.fset, value.fdel]
     if isinstance(value, (functools.partial, functools.partialmethod)):
-        return kind, [value.func, list(value.args), dict(value.keywords)]
+        return kind, [value.func, list(value.args), dict(value.keywords), dict(vars(value))]
     if isinstance(value, functools.cached_property):
         return kind, [value.func]
     if isinstance(value, types.MethodType):
         return kind, [value.__func__, value.__self__]
     if kind == "_tuplegetter":  # a field of a named tuple
         return kind, [value.__reduce__()[1][0]]
+    if isinstance(value, dataclasses.Field):
+        return kind, [value.name, value.default, value.default_factory, value.init, dict(value.metadata)]
     if type(value).__module__ == "dataclasses":  # MISSING and its like
         return kind, []
     return None
@@ -66,3 +71,23 @@ def place_of(code: Any) -> str:
     plain = inspect.unwrap(code) if isinstance(code, types.FunctionType) else code
     found = getattr(plain, "__code__", None)
     return f"{name_of(plain)} ({found.co_filename}:{found.co_firstlineno})" if found is not None else name_of(plain)
+
+
+def bound_cells(function: types.FunctionType) -> dict[str, Any]:
+    """A function's variables of enclosing functions, as far as they are bound."""
+    found: dict[str, Any] = {}
+    for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+    return found
+
+
+def registered_with(code: type) -> list[str]:
+    """Names of the classes that were registered with an abstract one (`Interface.register(Thing)`)."""
+    if "_abc_impl" not in vars(code):
+        return []
+    registry = sys.modules["_abc"]._get_dump(code)[0]  # behind `abc`, which does not hand it out
+    found = [reference() for reference in registry]
+    return sorted(f"{one.__module__}.{one.__qualname__}" for one in found if one is not None)

@@ -16,11 +16,11 @@ if (_root / "pyproject.toml").is_file() and (_root / "hashing" / "key.py").is_fi
 from warmgraph.cache import ConfigError, configure, flush, stats  # noqa: E402
 
 if TYPE_CHECKING:
-    from warmgraph.hashing import Uncacheable, cache_hash
+    from warmgraph.hashing import Uncacheable, cache_hash, describe
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Uncacheable", "cache_hash"):  # they need torch, which `import warmgraph` must not
+    if name in ("Uncacheable", "cache_hash", "describe"):  # they need torch, which `import warmgraph` must not
         from warmgraph import hashing
 
         return getattr(hashing, name)
@@ -31,4 +31,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["ConfigError", "Uncacheable", "__version__", "cache_hash", "configure", "flush", "stats"]
+__all__ = ["ConfigError", "Uncacheable", "__version__", "cache_hash", "configure", "describe", "flush", "stats"]

@@ -1,0 +1,104 @@
+"""Patterns that code outside torch added to Inductor's own passes (`register_graph_pattern` and its like)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from warmgraph.hashing import foreign
+
+_PASSES = "torch._inductor.fx_passes."
+_FREEZING = _PASSES + "freezing_patterns"  # run while freezing alone, whose results are not kept
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def foreign_patterns(clean: set[int]) -> dict[str, Any]:
+    """Name -> what a pattern from outside is made of: its text, and the functions that check and replace.
+
+    clean: as `foreign` takes it.
+    """
+    global _read
+    passes = list(_passes())
+    entries = [
+        id(part)
+        for _, pass_ in passes
+        for some in (*pass_.patterns.values(), (pass_,))
+        for entry in some
+        for part in (entry, *vars(entry).values())
+    ]
+    fusions = list(_fusions())
+    entries += [id(fusion) for _, fusion in fusions]
+    if _read[0] != entries:
+        found: dict[str, Any] = {}
+        for name, pass_ in passes:
+            found |= _foreign_in(name, pass_, clean)
+        found |= {f"fusion {name}": fusion for name, fusion in fusions if foreign(fusion) is not None}
+        _read = entries, found
+    return _read[1]
+
+
+_read: tuple[Any, dict[str, Any]] = (None, {})
+
+
+def _foreign_in(name: str, pass_: Any, clean: set[int]) -> dict[str, Any]:
+    hung = {part: value for part, value in vars(pass_).items() if foreign(value, clean) is not None}
+    found: dict[str, Any] = {f"{part} of {name}": value for part, value in hung.items() if part != "patterns"}
+    for (op, target), entries in pass_.patterns.items():
+        for entry in entries:
+            parts = {part: value for part, value in vars(entry).items() if part != "pattern"}
+            if any(foreign(value, clean) is not None for value in (type(entry), *parts.values())):
+                # Numbered among themselves: torch adds its own when it first compiles for a device.
+                text = pattern_text(entry.pattern)
+                found[f"pattern {len(found)} of {name}"] = [op, target, text, type(entry), parts]
+    return found
+
+
+def pattern_text(pattern: Any) -> str:
+    """A pattern's own account of itself; it names operators, not addresses."""
+    return _ADDRESS.sub("", repr(pattern))
+
+
+def is_pattern(value: Any) -> bool:
+    """Whether `value` is one of the pattern matcher's expressions or passes, which hold no code of a user's."""
+    matcher: Any = sys.modules.get("torch._inductor.pattern_matcher")
+    return matcher is not None and isinstance(value, (matcher.PatternExpr, matcher.PatternMatcherPass))
+
+
+_found: tuple[int, list[tuple[str, Any]]] = (0, [])
+
+
+def _passes() -> list[tuple[str, Any]]:
+    """Every pass of Inductor's that matches patterns, by the name that leads to it."""
+    global _found
+    if _found[0] != len(sys.modules):
+        _found = len(sys.modules), list(_passes_anew())
+    return _found[1]
+
+
+def _passes_anew() -> Iterator[tuple[str, Any]]:
+    matcher: Any = sys.modules.get("torch._inductor.pattern_matcher")
+    if matcher is None:
+        return
+    seen = set()
+    for module in [sys.modules[name] for name in sorted(sys.modules) if name.startswith(_PASSES)]:
+        if module.__name__ == _FREEZING:
+            continue
+        for attribute, value in tuple(vars(module).items()):
+            named = {"": value}
+            if isinstance(value, (list, tuple)):
+                named = {f"[{number}]": item for number, item in enumerate(value)}
+            elif type(value) is dict:
+                named = {f"[{key}]": item for key, item in value.items()}
+            for key, item in named.items():
+                if isinstance(item, matcher.PatternMatcherPass) and id(item) not in seen:
+                    seen.add(id(item))
+                    yield f"{module.__name__}.{attribute}{key}", item
+
+
+def _fusions() -> Iterator[tuple[str, Any]]:
+    fusions: Any = sys.modules.get(_PASSES + "group_batch_fusion")
+    for table in ("PRE_GRAD_FUSIONS", "POST_GRAD_FUSIONS"):
+        for name, fusion in getattr(fusions, table, {}).items():
+            yield f"{table}[{name}]", fusion if isinstance(fusion, type) else type(fusion)
