@@ -1,5 +1,6 @@
 """The private corners of torch: each is there and still does what warmgraph takes it for."""
 
+import gc
 import inspect
 
 import pytest
@@ -11,7 +12,7 @@ from torch._dynamo.variables import builder
 from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, graph_compile, runtime_wrappers, schemas
 from torch._inductor import async_compile, codecache, cudagraph_trees, cudagraph_utils, output_code
 from torch.fx.experimental.proxy_tensor import make_fx
-from warmgraph.backend import registered
+from warmgraph.backend import operator_compat, patterns, registered, tables
 from warmgraph.backend import torch_compat as compat
 from warmgraph.backend.compiler_settings import inductor_options
 from warmgraph.backend.extern import PLAIN, REPLACED_IMPORTS
@@ -217,26 +218,65 @@ def test_the_code_of_a_hook_can_be_compared_with_its_graph():
     assert [child.type for child in packed.children()] == [None, list]
 
 
-def test_rules_that_users_add_to_inductor_are_found_where_inductor_keeps_them():
-    """All of torch's own are torch's, so that whatever is not is a user's; nothing is imported to look."""
+def test_tables_that_users_change_are_where_inductor_keeps_them():
+    """All entries of torch's own are torch's, so that whatever is not is a user's."""
     from torch._inductor import decomposition, lowering
-    from warmgraph.hashing import is_fixed
+    from torch._inductor.pattern_matcher import PatternEntry, PatternExpr, PatternMatcherPass
 
+    tables.import_inductor()
     assert isinstance(lowering.user_lowerings, dict)
     assert registered.autotuned_operators() == []
-    rules = list(registered.compile_rules())
-    assert len(rules) >= len(lowering.lowerings) + len(decomposition.decompositions)
-    assert {"lowerings", "decompositions", "_maybe_layout_constraints"} == {table for table, _, _ in rules}
-    assert all(is_fixed(getattr(function, "__module__", None)) for _, _, function in rules)
+    found = registered.inductor_tables()
+    assert found["_inductor.lowering.lowerings"] is lowering.lowerings
+    assert found["_inductor.decomposition.decompositions"] is decomposition.decompositions
+    assert found["_inductor.lowering.needs_realized_inputs"] is lowering.needs_realized_inputs._dict
+    assert len(found) == 17
+    assert len(registered.base_tables()) == 5
+    assert len(registered.growing_tables()) == 3
+    assert {"pattern", "extra_check"} <= set(PatternEntry.__dataclass_fields__)
+    assert "at 0x" not in repr(torch._inductor.pattern_matcher.CallFunction(torch.ops.aten.add, 1))
+    assert isinstance(PatternMatcherPass().patterns, dict)
+    assert PatternExpr is not None
+    assert len(patterns._passes()) > 20
 
 
-def test_torch_itself_replaces_no_kernel_of_its_own_but_on_devices():
-    """So that a Python kernel for an aten operator, traced through, is a user's."""
-    import torch._functorch.vmap
-
+UNTOUCHED = """
+import json, sys, torch
+from warmgraph.backend import tables
+if sys.argv[1] == "inductor":
+    import torch._inductor.compile_fx, torch._functorch.vmap
     torch._functorch.vmap.lazy_load_decompositions()
-    assert {key for _, key in registered.replaced_kernels()} <= {"CUDA", "MPS", "XPU"}
-    assert any(name.startswith("aten/") for name in torch.library._impls)
+    op = torch.library.custom_op("wguntouched::op", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
+    op.register_fake(torch.empty_like)
+    torch.compile(lambda x: op(x @ x).sin().sum(), backend="inductor")(torch.ones(3, 3))
+    import pickle
+    pickle.loads(pickle.dumps(torch.fx.symbolic_trace(torch.nn.ReLU())))  # FX makes functions, as in a load
+digests, put_there = tables.changes()
+print(json.dumps([digests, sorted(put_there), sorted(tables.kernels())]))
+"""
+
+
+def test_nothing_of_an_untouched_torch_counts_as_changed(run_python):
+    """Whatever of it is imported, also by the user, and after a compile: the same digests, nothing from outside."""
+    found = [run_python(UNTOUCHED, what) for what in ("dynamo", "inductor")]
+    assert found[0] == found[1]
+    digests, put_there, kernels = found[0]
+    assert (set(digests), put_there, kernels) == ({"tables", "functions"}, [], [])
+
+
+def test_versions_of_dictionaries_move_with_each_change():
+    """Set, replaced, deleted; of a class's names too, behind the proxy that Python shows."""
+
+    class Thing:
+        pass
+
+    (names,) = gc.get_referents(Thing.__dict__)
+    versions = [operator_compat.dict_version(names)]
+    for change in (lambda: setattr(Thing, "a", 1), lambda: setattr(Thing, "a", 2), lambda: delattr(Thing, "a")):
+        change()
+        versions.append(operator_compat.dict_version(names))
+    assert len(set(versions)) == 4
+    assert operator_compat.dict_version(names) == versions[-1]
 
 
 def test_what_torch_keeps_of_a_custom_operator_is_where_it_is_read():
@@ -246,11 +286,11 @@ def test_what_torch_keeps_of_a_custom_operator_is_where_it_is_read():
     def op(x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
-    kept = vars(compat.OPDEFS["wgcompat::op"])
+    kept = vars(operator_compat.OPDEFS["wgcompat::op"])
     functions = {"_abstract_fn", "_backward_fn", "_setup_context_fn", "_vmap_fn", "_torch_dispatch_fns"}
     assert functions <= set(kept)
     assert any(name.startswith("_autocast") for name in kept)
-    entry = compat.simple_registry.singleton.find("wgcompat::op")
+    entry = operator_compat.simple_registry.singleton.find("wgcompat::op")
     assert entry.effect.effect is None
     assert entry.torch_dispatch_rules._data == {}
     assert getattr(entry, "symm_mem_args", None) is None or entry.symm_mem_args._symm_mem_args is None  # since 2.13

@@ -89,6 +89,7 @@ AMBIENT: dict[str, tuple[Change, Change | None, tuple[str, ...]]] = {
         _call(torch.set_deterministic_debug_mode, 2, 0),
         (),
     ),
+    "flush_denormal": (_call(torch.set_flush_denormal, True, False), None, ()),
     "fill_uninitialized_memory": (_attribute(torch.utils.deterministic, "fill_uninitialized_memory", False), None, ()),
     "float32_matmul_precision": (
         _high_precision,

@@ -66,10 +66,28 @@ def test_a_setting_that_is_left_out_of_keys_exists_and_says_why(name, record_pro
 def test_every_line_of_the_compiler_part_is_a_setting_or_listed():
     """Nothing else gets in unseen."""
     before = settings()
-    unlisted = set(lines(key(), "compiler")) - set(SETTINGS) - set(COMPILER)
+    of_compiler = {f"compiler.{name}" for name in torch.compiler.config.get_config_copy()}
+    unlisted = set(lines(key(), "compiler")) - set(SETTINGS) - set(COMPILER) - of_compiler
     containers = {name for name in SETTINGS if isinstance(settings_in_force().get(name), dict)}
     assert {name for name in unlisted if not any(name.startswith(f"{holder}.") for holder in containers)} == set()
     assert set(lines(key(), "compiler")) - set(before) == {"backend"}
+
+
+# What reaches the graph before it comes here, or is a place or a switch of profiles and caches.
+ELSEWHERE = {"job_id", "pgo_extra_read_key", "pgo_extra_write_key", "force_disable_caches"}
+ELSEWHERE |= {"dynamic_sources", "dynamic_values", "unbacked_sources"}
+
+
+def test_settings_of_torch_compiler_are_in_the_key_or_listed(record_property):
+    """Each changed alone; `compile_on_one_rank` is one of them since torch 2.14."""
+    before, moved = key(), set()
+    for name, value in torch.compiler.config.get_config_copy().items():
+        other = not value if isinstance(value, bool) else f"{value}x"
+        if name != "force_disable_caches":
+            with torch.compiler.config.patch({name: other}):
+                moved |= {name} if changed(before, key()) == {"compiler"} else set()
+    assert moved == set(torch.compiler.config.get_config_copy()) - ELSEWHERE
+    record_property("key_field", ["compiler", "settings of torch.compiler.config"])
 
 
 @pytest.mark.parametrize("name", COMPILER)

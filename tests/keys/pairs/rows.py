@@ -1,0 +1,121 @@
+"""Pairs that a hunt found, as they were found: each of these loaded the other's result once. More are in the others."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from harness import compiled, gradient_of_backward, pair, values
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+aten = torch.ops.aten
+
+
+@pair()
+def a_decomposition_of_torchs_is_wrapped(v):
+    """Inductor's own table, torch's own operator."""
+    from torch._inductor.decomposition import decompositions
+
+    theirs = decompositions[aten.elu.default]
+    decompositions[aten.elu.default] = lambda *args, **kwargs: theirs(*args, **kwargs) * v
+    return compiled(torch.nn.functional.elu)(values() - 0.5)
+
+
+@pair(kernels=True)
+def a_lowering_of_torchs_is_wrapped(v):
+    """What stands for `sin` in Inductor's loops."""
+    from torch._inductor import lowering
+
+    theirs = lowering.lowerings[aten.sin.default]
+    lowering.lowerings[aten.sin.default] = lambda x: lowering.lowerings[aten.mul.Tensor](theirs(x), v)
+    return compiled(lambda x: torch.sin(x) + 1)(values())
+
+
+@pair(kernels=True, agrees=True)
+def a_lowering_of_torchs_is_made_a_fallback(v):
+    """It is called then instead of generated: the same value, other code."""
+    from torch._inductor import lowering
+
+    if v == 2:
+        del lowering.lowerings[aten.sin.default]
+        lowering.make_fallback(aten.sin.default, warn=False, override_decomp=True)
+    return compiled(lambda x: torch.sin(x) + 1)(values())
+
+
+@pair()
+def a_replacement_among_those_of_the_joint_graph(v):
+    """As torchao and vLLM register theirs: functions that are traced to patterns."""
+    from torch._inductor.fx_passes import joint_graph
+    from torch._inductor.pattern_matcher import fwd_only, register_replacement
+
+    def search(x, y):
+        return torch.sub(torch.sin(x), y)
+
+    def replace(x, y):
+        return torch.sub(torch.sin(x), y * v)
+
+    register_replacement(search, replace, [values(), values()], fwd_only, joint_graph.patterns)
+    with torch.no_grad():
+        return compiled(lambda x, y: torch.sin(x) - y)(values(), values() + 1)
+
+
+@pair()
+def a_pattern_that_is_lowered_to_something_else(v):
+    """Registered into the passes after autograd."""
+    from torch._inductor.fx_passes.post_grad import pass_patterns
+    from torch._inductor.lowering import lowerings
+    from torch._inductor.pattern_matcher import CallFunction, KeywordArg, register_lowering_pattern
+
+    @register_lowering_pattern(CallFunction(aten.erfinv.default, KeywordArg("x")), pass_dict=pass_patterns[2])
+    def scaled(match, *, x):
+        return lowerings[aten.mul.Tensor](x, v)
+
+    return compiled(torch.erfinv)(values() / 2)
+
+
+class Ranked(torch.Tensor):
+    """A tensor whose operations know their rank."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Ranked(inner["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = torch.utils._pytree.tree_map_only(Ranked, lambda t: t.inner, args)
+        return Ranked(func(*plain, **(kwargs or {})) * (dist.get_rank() + 1))
+
+
+@pair()
+def the_rank_that_the_dispatch_of_a_subclass_asks_for(v):
+    """Dynamo traces the operator; AOTAutograd, with the key made, calls the dispatch."""
+    dist.init_process_group("fake", rank=v - 1, world_size=2, store=FakeStore())
+    return compiled(lambda x: x.sin())(Ranked(values())).inner
+
+
+class Config:
+    scale: 2
+    """Read at trace time, as some libraries of settings do."""
+
+
+@pair()
+def the_docstring_of_a_class(v):
+    """What a class says of itself, and code that reads it."""
+    Config.__doc__ = str(v)
+    return gradient_of_backward(lambda ctx, g: g * int(Config.__doc__))
+
+
+@pair(bypass="Generator")
+def the_default_generator_of_torch(v):
+    """Its seed, which is the process's."""
+    torch.manual_seed(v)
+    return gradient_of_backward(lambda ctx, g: g * torch.default_generator.initial_seed())

@@ -1,0 +1,120 @@
+"""Two programs with the same graph and something else around it: neither is served what was compiled for the other.
+
+Each version compiles on a store of its own, and is the truth; then version 2 comes to the store that version 1 filled,
+and version 1 comes again. Four processes a pair, two where both are bypassed (forked from one that has torch loaded;
+`server.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+FILES = sorted(path for path in HERE.glob("*.py") if path.stem not in ("harness", "server") and path != Path(__file__))
+
+
+def pairs() -> dict[str, dict[str, object]]:
+    """Name -> keywords of every pair, read from the sources: this process imports none of them."""
+    found = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            for decorator in node.decorator_list:
+                if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "pair":
+                    options = {keyword.arg: ast.literal_eval(keyword.value) for keyword in decorator.keywords}
+                    found[f"{path.stem}/{node.name}"] = options
+    return found
+
+
+PAIRS = pairs()
+
+
+# Pairs of code that a graph reaches: Inductor may be loaded before. All others are about what is loaded when.
+WITH_INDUCTOR = {"reads", "reads_torch", "objects"}
+
+
+@pytest.fixture(scope="module")
+def serve(cleared):
+    """`serve(task)`: what a fresh process says to it."""
+    # What is bypassed is compiled as Inductor does, and torch's own caches get some of it wrong.
+    environment = cleared | {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+    servers = {}
+
+    def ask(task):
+        loaded = ["torch._inductor.compile_fx"] if task["pair"].partition("/")[0] in WITH_INDUCTOR else []
+        key = tuple(loaded)
+        if key not in servers:
+            command = [sys.executable, str(HERE / "server.py"), *loaded]
+            servers[key] = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            )
+        process = servers[key]
+        process.stdin.write(json.dumps(task) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        assert answer, f"the server ended with {process.wait()}"
+        return json.loads(answer)
+
+    yield ask
+    for process in servers.values():
+        process.stdin.close()
+        process.wait(60)
+        process.stdout.close()
+
+
+@pytest.fixture
+def run(serve, tmp_path, inductor_cache):
+    """`run(name, version, store)`: one version on a store, by the store's name."""
+    count = 0
+
+    def run(name, version, store):
+        nonlocal count
+        count += 1
+        folder = tmp_path / f"process-{count}"
+        folder.mkdir()
+        environment = {
+            "WARMGRAPH_DIR": str(tmp_path / store),
+            "WARMGRAPH_STRICT": "1",
+            "WARMGRAPH_PGO": "0",
+            "TORCHINDUCTOR_CACHE_DIR": str(inductor_cache),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        }
+        found = serve({"pair": name, "version": version, "folder": str(folder), "environment": environment})
+        assert "broken" not in found, found["broken"] + (folder / "output.txt").read_text()[-2000:]
+        return found
+
+    return run
+
+
+def outcomes(found):
+    return [event["outcome"] for event in found["events"]]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_no_version_is_served_what_was_compiled_for_the_other(name, run, tmp_path):
+    """Results of each version alone, of the second on the first one's store, and of the first again."""
+    options = PAIRS[name]
+    first, second = run(name, 1, "first"), run(name, 2, "second")
+    if not options.get("agrees"):
+        assert first["result"] != second["result"], "the versions compute the same: the pair shows nothing"
+    assert outcomes(first), "nothing was compiled"
+    if "bypass" in options:  # and nothing is kept that another process could be served
+        for found in (first, second):
+            assert outcomes(found) == ["bypass"] * len(found["events"]), found["events"]
+            assert any(options["bypass"] in event["detail"] for event in found["events"]), found["events"]
+        return
+    shutil.copytree(tmp_path / "first", tmp_path / "shared", copy_function=os.link)
+    shared, again = run(name, 2, "shared"), run(name, 1, "first")
+    assert (shared["result"], again["result"]) == (second["result"], first["result"])
+    assert "hit" not in outcomes(shared), shared["events"]
+    assert set(outcomes(first) + outcomes(second) + outcomes(shared)) == {"miss"}, [first, second, shared]
+    assert set(outcomes(again)) == {"hit"}, again["events"]

@@ -1,0 +1,57 @@
+"""Keys of a real model, whatever else its program imports, and in whatever order: the same."""
+
+import pytest
+
+PROGRAM = """
+import importlib, json, sys, warnings
+warnings.simplefilter("ignore")
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+import torch
+from transformers import BertConfig, BertModel
+from warmgraph.backend.surroundings import surroundings
+from warmgraph.hashing import key_of
+
+found = []
+def backend(gm, inputs):
+    found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+    return gm.forward
+
+torch.manual_seed(0)
+config = BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=64)
+model = BertModel(config).eval()
+with torch.no_grad():
+    torch.compile(model, backend=backend)(torch.ones(1, 8, dtype=torch.long))
+print(json.dumps([[key.id, key.digests()] for key in found]))
+"""
+
+ORDERS = {
+    "Inductor first": ["torch._inductor.compile_fx", "transformers"],
+    "transformers and accelerate first": ["transformers", "accelerate", "torch.distributed.tensor"],
+    "what is rarely imported": [
+        "torch.export",
+        "torch.nn.attention.flex_attention",
+        "torch._functorch.vmap",
+        "torch.onnx",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def plain(once, run_in, tmp_path_factory):
+    return once("import-orders", lambda: of(run_in, tmp_path_factory.mktemp("plain"), []))
+
+
+def of(run_in, folder, names):
+    (folder / "program.py").write_text(PROGRAM)
+    return run_in(folder, "program.py", *names)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_a_program_imports_and_when_is_in_no_key(order, plain, run_in, tmp_path):
+    """Torch adds to its own tables as its modules are imported, and libraries add operators of theirs."""
+    found = of(run_in, tmp_path, ORDERS[order])
+    assert len(plain) >= 1
+    assert [
+        {part for part in digests if digests[part] != plain[n][1][part]} for n, (_, digests) in enumerate(found)
+    ] == [set() for _ in plain]
