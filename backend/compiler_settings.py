@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -78,16 +79,24 @@ def patched_settings(patches: Mapping[str, Any]) -> contextlib.AbstractContextMa
     return compat.inductor_config.patch(dict(patches)) if patches else contextlib.nullcontext()
 
 
+@functools.lru_cache(maxsize=4096)
+def _reaches_code(module: str, name: str) -> str | None:
+    """A setting's full name, or None for one that no compiled code depends on."""
+    full = f"{module}.{name}"
+    return None if full in IGNORED_SETTINGS or full.startswith(_IGNORED_PREFIX) else full
+
+
 def settings_in_force() -> dict[str, Any]:
     """Every setting of torch that can reach generated code, by `module.name`. Raises Uncacheable."""
     found: dict[str, Any] = {}
     for prefix, module in compat.config_modules.items():
         for name, value in module.get_config_copy().items():
-            full = f"{prefix}.{name}"
-            if full not in IGNORED_SETTINGS and not full.startswith(_IGNORED_PREFIX):
-                found[full] = _identify(full, value)
-                if isinstance(value, dict) and len(value) > 1:
-                    found[f"{full}.(order)"] = list(value)  # in which the passes that it names are run
+            full = _reaches_code(prefix, name)
+            if full is None:
+                continue
+            found[full] = _identify(full, value)
+            if isinstance(value, dict) and len(value) > 1:
+                found[f"{full}.(order)"] = list(value)  # in which the passes that it names are run
     # Whether provenance is kept in the result.
     found["inductor.trace.provenance_tracking_level"] = compat.inductor_config.trace.provenance_tracking_level
     found.update(_of_torch_compiler())
@@ -108,9 +117,9 @@ _ELSEWHERE = frozenset(
 
 def _of_torch_compiler() -> Iterator[tuple[str, Any]]:
     """Settings of `torch.compiler.config` that reach code (`compile_on_one_rank` is one since torch 2.14)."""
-    for name in torch.compiler.config.get_config_copy():
+    for name, value in torch.compiler.config.get_config_copy().items():
         if name not in _ELSEWHERE:
-            yield f"compiler.{name}", _identify(f"compiler.{name}", getattr(torch.compiler.config, name))
+            yield f"compiler.{name}", _identify(f"compiler.{name}", value)
 
 
 def _read_at_import() -> Iterator[tuple[str, Any]]:
@@ -139,10 +148,15 @@ def _registered() -> Iterator[tuple[str, Any]]:
                 )
 
 
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
 def _identify(name: str, value: Any) -> Any:
     """Custom passes by their `uuid()`; one without stays as it is, and the encoder refuses it."""
     if name in _BY_CONTENT and value:
         return _content(name, value)
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, (list, tuple)):
         return type(value)(_identify(name, item) for item in value)
     if isinstance(value, type) and not is_fixed(value.__module__):

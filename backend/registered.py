@@ -41,7 +41,7 @@ def growing_tables() -> dict[str, dict[Any, Any]]:
     """Tables that torch itself adds to when something is first used: only what comes from outside counts."""
     quick = fake_impls.get_fast_op_impls
     named = {"fakes": registered_hop_fake_fns, "decompositions of random numbers": extra_random_decomps}
-    return {**named, "quick fakes": quick() if quick.cache_info().currsize else {}}
+    return {**named, **({"quick fakes": quick()} if quick.cache_info().currsize else {})}
 
 
 _INDUCTOR = {
@@ -88,6 +88,9 @@ def generated_functions() -> dict[str, Any] | None:
     return handlers.DefaultHandler.abs.__globals__ if handlers is not None else None
 
 
+FILLED_WHILE_COMPILING = ("_inductor.lowering.lowerings", "_inductor.lowering._maybe_layout_constraints")
+
+
 def is_made_while_compiling(target: Any, function: Any) -> bool:
     """Whether an entry is one that Inductor makes for an operator when it first meets it.
 
@@ -113,33 +116,36 @@ def sharding_rules() -> dict[str, dict[Any, Any]]:
     return {f"sharding {name}": getattr(rules, name) for name in _SHARDING if hasattr(rules, name)}
 
 
-def fake_rules() -> Iterator[tuple[str, Any]]:
-    """Rules by which fake tensors answer for several operators at once."""
-    for number, (_, function) in enumerate(fake_impls.op_implementations_checks):
-        yield f"rule {number} for fake tensors", function
+def fake_rules() -> dict[str, Any]:
+    """Rules by which fake tensors answer for several operators at once, by their number."""
+    return {str(number): function for number, (_, function) in enumerate(fake_impls.op_implementations_checks)}
 
 
 # --- single operators --------------------------------------------------------------------------------------
 
 
-def operator_tables() -> Iterator[tuple[str, dict[Any, Any]]]:
+def operator_tables() -> Iterator[tuple[Any, dict[Any, Any]]]:
     """(operator, table) for every table that an operator of torch's has: Python kernels by key, mode, or transform."""
-    for namespace in vars(torch.ops).values():
-        if getattr(namespace, "name", None) not in TORCH_NAMESPACES:
-            continue
-        for packet in vars(namespace).values():
-            if isinstance(packet, OpOverloadPacket):
-                for overload in vars(packet).values():
-                    if isinstance(overload, OpOverload):
-                        yield from _tables_of(overload, overload.name())
+    for packet in _packets():
+        for overload in tuple(vars(packet).values()):
+            if isinstance(overload, OpOverload):
+                yield overload, overload.py_kernels
+                yield overload, overload.python_key_table
     for operator in _higher_order_ops.values():
-        yield from _tables_of(operator, f"higher_order::{operator._name}")
-        yield f"higher_order::{operator._name}", operator.functorch_table
+        yield operator, operator.py_kernels
+        yield operator, operator.python_key_table
+        yield operator, operator.functorch_table
 
 
-def _tables_of(operator: Any, name: str) -> Iterator[tuple[str, dict[Any, Any]]]:
-    yield name, operator.py_kernels
-    yield name, operator.python_key_table
+def _packets() -> Iterator[Any]:
+    for namespace in tuple(vars(torch.ops).values()):
+        if getattr(namespace, "name", None) in TORCH_NAMESPACES:
+            yield from (item for item in tuple(vars(namespace).values()) if isinstance(item, OpOverloadPacket))
+
+
+def name_of(operator: Any) -> str:
+    """`aten::sin`, `higher_order::cond`."""
+    return str(operator.name()) if isinstance(operator, OpOverload) else f"higher_order::{operator._name}"
 
 
 def operators_of_namespaces() -> Iterator[dict[str, Any]]:
@@ -149,7 +155,7 @@ def operators_of_namespaces() -> Iterator[dict[str, Any]]:
     for namespace in vars(torch.ops).values():
         if getattr(namespace, "name", None) in TORCH_NAMESPACES:
             yield vars(namespace)
-            yield from (vars(packet) for packet in vars(namespace).values() if isinstance(packet, OpOverloadPacket))
+    yield from map(vars, _packets())
 
 
 def library_entries() -> Iterator[tuple[str, str, Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterable, Mapping
+from operator import is_
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from .patched import patched_functions
 from .patterns import foreign_patterns
 from .pristine import PRISTINE
 from .registered import (
+    FILLED_WHILE_COMPILING,
     base_tables,
     count_of_kernels,
     fake_rules,
@@ -32,6 +34,7 @@ from .registered import (
     is_made_while_compiling,
     kernels_from_outside,
     library_entries,
+    name_of,
     operator_tables,
     operators_of_namespaces,
     registry_of_libraries,
@@ -44,16 +47,30 @@ _pristine: dict[str, dict[str, str]] = {}
 
 def changes() -> tuple[dict[str, str], dict[str, Any]]:
     """(name -> digest) of torch's own tables, and (name -> function, class or object) of what came from outside."""
+    global _last
     _begin()
-    base, put_there = _base()
-    own, patched = patched_functions(_clean)
-    digests = {"tables": _of_all(base), "functions": own}
-    if inductor_is_imported():
-        inductor, more = _inductor()
-        fresh = {**PRISTINE.get(str(torch.__version__), {}), **_pristine.get(digests["tables"], {})}
-        digests |= {name: digest for name, digest in inductor.items() if fresh.get(name) != digest}
-        put_there = put_there | more | foreign_patterns(_clean)
-    return digests, put_there | _growing() | _operators() | dict(_rules()) | _libraries() | _sharding() | patched
+    whole = inductor_is_imported()
+    found = [_base(), patched_functions(_clean), _growing(), _operators(), _rules(), _libraries(), _sharding()]
+    if whole:
+        found += [_inductor(), foreign_patterns(_clean)]
+    if len(found) != len(_last[0]) or not all(map(is_, found, _last[0])):  # what has not changed is the same
+        _last = found, _together(*found)
+    return _last[1]
+
+
+_last: tuple[list[Any], Any] = ([], None)
+
+
+def _together(base: Any, patched: Any, *found: Any) -> tuple[dict[str, str], dict[str, Any]]:
+    digests = {"tables": _of_all(base[0]), "functions": patched[0]}
+    put_there = base[1] | patched[1]
+    for more in found:
+        if isinstance(more, tuple):  # Inductor's
+            fresh = {**PRISTINE.get(str(torch.__version__), {}), **_pristine.get(digests["tables"], {})}
+            digests |= {name: digest for name, digest in more[0].items() if fresh.get(name) != digest}
+            more = more[1]
+        put_there |= more
+    return digests, put_there
 
 
 def import_inductor() -> None:
@@ -78,7 +95,8 @@ def _of_all(digests: Mapping[str, str]) -> str:
 
 def kernels() -> set[tuple[str, str]]:
     """(operator, dispatch key) of torch's own operators that have a Python kernel from outside."""
-    return _kernels()
+    found: set[tuple[str, str]] = _kernels()
+    return found
 
 
 def _begin() -> None:
@@ -93,30 +111,27 @@ _clean: set[int] = set()  # for `foreign`, within one look: the same functions s
 
 
 class _Read:
-    """The result of `read`, made again when one of the dictionaries that `behind` names has changed."""
+    """The result of `read`, made again when `state` has changed: something cheap that tells of every change."""
 
-    def __init__(
-        self, read: Callable[[], Any], behind: Callable[[], Iterable[dict[Any, Any]]], *, few: bool = True
-    ) -> None:
-        """few: ask each time which dictionaries they are."""
+    def __init__(self, read: Callable[[], Any], state: Callable[[], Any]) -> None:
         self._read = read
-        self._behind = behind
-        self._few = few
-        self._watched: list[dict[Any, Any]] = []
-        self._versions: list[int] = []
+        self._state = state
+        self._seen: Any = None
         self._found: Any = None
 
     def __call__(self) -> Any:
-        watched = list(self._behind()) if self._few else self._watched
-        if not watched or self._versions != self._versions_of(watched):
+        if self._seen is None or self._seen != self._state():
             self._found = self._read()
-            self._watched = list(self._behind())
-            self._versions = self._versions_of(self._watched)
+            self._seen = self._state()
         return self._found
 
-    def _versions_of(self, watched: list[dict[Any, Any]]) -> list[int]:
-        """Of few, which ones they are as well. Of thousands, at each key, their versions alone: 40 ns each."""
-        return [*map(operators.dict_version, watched), *(map(id, watched) if self._few else ())]
+
+def _state_of(tables: Iterable[Any]) -> list[Any]:
+    """Which tables there are, and which version each of them has; of a list, which has none, what is in it."""
+    found: list[Any] = []
+    for table in tables:
+        found += (id(table), operators.dict_version(table)) if isinstance(table, dict) else map(id, table)
+    return found
 
 
 def _split(tables: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
@@ -124,10 +139,13 @@ def _split(tables: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
     digests, others, texts = {}, {}, dict[int, str]()
     for name, table in tables.items():
         lines = []
+        filled = name in FILLED_WHILE_COMPILING
         for target, function in table.items() if isinstance(table, dict) else ((item, None) for item in table):
             if foreign(function, _clean) is not None:
                 others[f"{name} of {_target(target)}"] = function
-            elif not is_made_while_compiling(target, function) and (function is not None or not _is_users(target)):
+            elif (function is None and _is_users(target)) or (filled and is_made_while_compiling(target, function)):
+                continue
+            else:
                 lines.append(f"{_target(target)} {_identity(function, texts)}")
         digests[name] = sha256_hex("\n".join(sorted(lines)).encode())[:32]
     return digests, others
@@ -184,77 +202,53 @@ def _is_bound(cell: types.CellType) -> bool:
         return False
 
 
-def _tables_of_operators() -> dict[str, Any]:
-    found = {f"fake of {name}": fake for name, fake, _ in fakes_of_primitives() if foreign(fake, _clean) is not None}
-    return found | {
-        f"{name} for {key}": function
-        for name, table in operator_tables()
-        for key, function in table.items()
-        if foreign(function, _clean) is not None
-    }
-
-
-def _dictionaries(tables: Mapping[str, Any]) -> list[dict[Any, Any]]:
-    """What is watched: a list, which has no version, as a dictionary that is a new one each time it has changed."""
-    return [table if isinstance(table, dict) else _of_list(tuple(map(id, table))) for table in tables.values()]
-
-
-@functools.lru_cache(maxsize=16)
-def _of_list(items: tuple[int, ...]) -> dict[Any, Any]:
-    return {}
-
-
-def _growing_tables() -> dict[str, Any]:
+def _foreign_in(tables: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:
     return {
         f"{name} of {_target(target)}": function
-        for name, table in growing_tables().items()
+        for name, table in tables.items()
         for target, function in table.items()
         if foreign(function, _clean) is not None
     }
 
 
-_base = _Read(lambda: _split(base_tables()), lambda: base_tables().values())
-_inductor = _Read(lambda: _split(inductor_tables()), lambda: _dictionaries(inductor_tables()))
-_growing = _Read(_growing_tables, lambda: growing_tables().values())
-_operators = _Read(
-    _tables_of_operators,
-    lambda: [
-        *operators_of_namespaces(),
-        *[table for _, table in operator_tables()],
-        *[where for _, _, where in fakes_of_primitives()],
-    ],
-    few=False,
-)
+class _Thousands:
+    """The tables of single operators. Most are empty, and asking all for a version would take half of a small key."""
+
+    def __init__(self) -> None:
+        self._empty: list[dict[Any, Any]] = []
+        self._full: list[dict[Any, Any]] = []
+        self._spaces: list[dict[str, Any]] = []
+
+    def read(self) -> dict[str, Any]:
+        self._spaces = list(operators_of_namespaces())
+        primitives = list(fakes_of_primitives())
+        self._empty, self._full = [], [where for _, _, where in primitives]
+        found = {f"fake of {name}": fake for name, fake, _ in primitives if foreign(fake, _clean) is not None}
+        for operator, table in operator_tables():
+            (self._full if table else self._empty).append(table)
+            for key, function in table.items():
+                if foreign(function, _clean) is not None:
+                    found[f"{name_of(operator)} for {key}"] = function
+        return found
+
+    def state(self) -> tuple[Any, ...]:
+        """Namespaces only grow: what an operator's name leads to is made once."""
+        return any(self._empty), sum(map(len, self._spaces)), [*map(operators.dict_version, self._full)]
+
+
+_thousands = _Thousands()
+_base = _Read(lambda: _split(base_tables()), lambda: _state_of(base_tables().values()))
+_inductor = _Read(lambda: _split(inductor_tables()), lambda: _state_of(inductor_tables().values()))
+_growing = _Read(lambda: _foreign_in(growing_tables()), lambda: _state_of(growing_tables().values()))
+_sharding = _Read(lambda: _foreign_in(sharding_rules()), lambda: _state_of(sharding_rules().values()))
+_rules = _Read(lambda: _foreign_in({"rules for fakes": fake_rules()}), lambda: _state_of([fake_rules().values()]))
+_kernels = _Read(kernels_from_outside, count_of_kernels)
+_operators = _Read(_thousands.read, _thousands.state)
 _libraries = _Read(
     lambda: {
         f"{role} of {name}": function
         for name, role, function in library_entries()
         if foreign(function, _clean) is not None
     },
-    lambda: [registry_of_libraries()],
+    lambda: _state_of([registry_of_libraries()]),
 )
-
-
-def _rules() -> list[tuple[str, Any]]:
-    return [(name, function) for name, function in fake_rules() if foreign(function, _clean) is not None]
-
-
-def _shardings() -> dict[str, Any]:
-    return {
-        f"{name} of {target}": rule
-        for name, table in sharding_rules().items()
-        for target, rule in table.items()
-        if foreign(rule, _clean) is not None
-    }
-
-
-@functools.lru_cache(maxsize=1)
-def _kernels_counted(count: tuple[int, int]) -> set[tuple[str, str]]:
-    return kernels_from_outside()
-
-
-def _kernels() -> set[tuple[str, str]]:
-    return _kernels_counted(count_of_kernels())
-
-
-_sharding = _Read(_shardings, lambda: sharding_rules().values())

@@ -74,10 +74,15 @@ def _symbolic_values(node: Node) -> Iterator[Any]:
         yield from _symbolic_arguments((node.args, node.kwargs))
 
 
+# What nearly all arguments are.
+_WITHOUT_SYMBOLS = frozenset({Node, int, float, bool, type(None), str, torch.dtype, torch.device})
+
+
 def _symbolic_arguments(value: Any) -> Iterator[Any]:
     if isinstance(value, (tuple, list)):
         for item in value:
-            yield from _symbolic_arguments(item)
+            if type(item) not in _WITHOUT_SYMBOLS:
+                yield from _symbolic_arguments(item)
     elif isinstance(value, dict):
         yield from _symbolic_arguments(tuple(value.values()))
     elif isinstance(value, slice):
