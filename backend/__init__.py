@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .adopting import adopt
+from .redirect import adopt
 
 if TYPE_CHECKING:
     from .backend import warmgraph, warmgraph_cudagraphs
-    from .torch_compat import unsupported
+    from .torch_api.compile import unsupported
 
 
 def __getattr__(name: str) -> Any:
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(backend, name)
     if name == "unsupported":
-        from .torch_compat import unsupported
+        from .torch_api.compile import unsupported
 
         return unsupported
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

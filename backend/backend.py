@@ -9,15 +9,15 @@ from typing import Any
 from torch.fx import GraphModule
 from warmgraph.cache import Mode, Settings, reset_in_child, settings
 
-from . import torch_compat as compat
-from .ahead import take_option
-from .cudagraphs import CudaGraphs
+from .compilers.aot_cudagraphs import CudaGraphs
+from .compilers.inductor import Inductor
+from .cudagraphs.record_ahead import take_option
 from .engine import Engine
-from .fallback import Failure, attempt
-from .inductor import Inductor
-from .opened import opened
-from .profiles import FrameProfiles, watch_sizes
-from .stand_in import stand_in_for_debug
+from .pgo.profiles import FrameProfiles, watch_sizes
+from .process_cache import opened
+from .reporting.fail_open import Failure, attempt
+from .torch_api import compile as compat
+from .torch_api.lazy_module import stand_in_for_debug
 from .typing import Compiler
 
 

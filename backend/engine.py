@@ -16,20 +16,20 @@ from torch.fx import GraphModule
 from warmgraph.cache import Cache, Entry, Flight, Hit, Journal, Miss, Reason, Settings
 from warmgraph.hashing import Key, Uncacheable, key_of
 
-from . import torch_compat as compat
-from .ahead import recorded_ahead
-from .artifact import compile_kept, pack
-from .compiler_settings import patched_settings
-from .fallback import Failure, attempt, blames_entry
-from .guards import evaluate_guards
-from .hooks import unsafe_reason
-from .listening import watching
-from .load import load, mutated_by
-from .recording import PlanWriter
-from .report import Report, place_of
-from .surroundings import surroundings
+from .artifact.guards import evaluate_guards
+from .artifact.load import load, mutated_by
+from .artifact.pack import compile_kept, pack
+from .cudagraphs.listening import watching
+from .cudagraphs.record_ahead import recorded_ahead
+from .cudagraphs.recording_plan import PlanWriter
+from .key.compiler_settings import patched_settings
+from .key.context import surroundings
+from .key.saved_tensors_hooks import unsafe_reason
+from .reporting.fail_open import Failure, attempt, blames_entry
+from .reporting.report import Report, place_of
+from .torch_api import compile as compat
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
-from .verified import Verdict, VerifiedHit
+from .verify.verified import Verdict, VerifiedHit
 
 
 @dataclass(frozen=True, slots=True)

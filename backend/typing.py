@@ -11,8 +11,8 @@ from torch.fx import GraphModule
 from warmgraph.cache import Hit, Reason, Role
 from warmgraph.hashing import Key
 
-from .generated import Payload
-from .report import Report
+from .reporting.report import Report
+from .torch_api.wrapper_module import Payload
 
 Run = Callable[..., Any]
 Told = Callable[[Reason, str], None]  # of a graph that runs without CUDA graphs: why, and what or where it is

@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 from warmgraph.cache import Event, Outcome
-from warmgraph.cache.events import encode_event
+from warmgraph.cache.journal.events import encode_event
 
 from .warm_start import RESULTS, machine
 

@@ -22,7 +22,7 @@ from torch._functorch._aot_autograd.autograd_cache import autograd_cache_key
 from torch._functorch.aot_autograd import prepare_aot_module_simplified
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.key.context import surroundings
 from warmgraph.hashing import key_of
 
 from .models import MODELS, make

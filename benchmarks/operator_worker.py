@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from operator_table import OPERATORS, Make, Operator
-from warmgraph.backend.microbench import interleaved, prepare, seconds_per_call
+from warmgraph.backend.cudagraphs.microbench import interleaved, prepare, seconds_per_call
 
 import warmgraph
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import sympy
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from warmgraph.hashing.symbols import SymbolTable
+from warmgraph.hashing.parts.symbols import SymbolTable
 
 from .warm_start import RESULTS, machine
 

@@ -7,10 +7,7 @@
 Everything another room needs is named here; the modules behind it are private.
 """
 
-from .blobs import decode_blob, encode_blob, verify_blob
-from .bundle import Truncated, export_bundle, import_bundle
-from .codec import canonical_entry, decode_entry, is_key
-from .config import (
+from .config.config import (
     Settings,
     configure,
     describe,
@@ -21,30 +18,43 @@ from .config import (
     settings,
     store_root,
 )
-from .counts import Counts, Tally, summarise
-from .disk import DiskStore
-from .events import Event, EventDict, Outcome, decode_event
-from .eviction import PruneReport, Usage
-from .exits import at_process_end
-from .flight import Flight, Flights
-from .forks import fork_safe_lock, reset_in_child
-from .journal import Journal, Reading, read
-from .keyring import Keyring, SigningKey, new_key, parse_keys
-from .layout import EntryFile
-from .learning import Learning
-from .memory import MemoryStore
-from .near import addresses, differing, nearest_first
-from .null import NullStore
-from .opening import open_cache, open_journaled, open_remote
-from .parsing import ConfigError, Mode, Trust, keys_in_file, parse_namespace, parse_seconds, parse_size, secret_in_file
-from .process import as_plain, flush, record, stats, watch_events
-from .profiles import Profile, profile_of, today
-from .reading import Accept
-from .remote import RedisStore, RemoteUrl, StreamTail, advice, parse_url
-from .seal import Signer, Verifier, seal, unseal
-from .tail import FolderTail
-from .tiers import Cache, OnPublished, Policy
-from .transfer import Selection, Transferred, Watch, copy_entries, read_local, select_local, select_remote
+from .config.parsing import (
+    ConfigError,
+    Mode,
+    Trust,
+    keys_in_file,
+    parse_namespace,
+    parse_seconds,
+    parse_size,
+    secret_in_file,
+)
+from .factory import open_cache, open_journaled, open_remote
+from .format.blobs import decode_blob, encode_blob, verify_blob
+from .format.codec import canonical_entry, decode_entry, is_key
+from .format.keyring import Keyring, SigningKey, new_key, parse_keys
+from .format.seal import Signer, Verifier, seal, unseal
+from .journal.counts import Counts, Tally, summarise
+from .journal.events import Event, EventDict, Outcome, decode_event
+from .journal.journal import Journal, Reading, read
+from .journal.process import as_plain, flush, record, stats, watch_events
+from .journal.tail import FolderTail
+from .process.exits import at_process_end
+from .process.forks import fork_safe_lock, reset_in_child
+from .profiles.profiles import Profile, profile_of, today
+from .profiles.store import Learning
+from .stores.disk.eviction import PruneReport, Usage
+from .stores.disk.layout import EntryFile
+from .stores.disk.store import DiskStore
+from .stores.disk.verify import Finding, Flaw, VerifyReport
+from .stores.memory import MemoryStore
+from .stores.null import NullStore
+from .stores.redis import RedisStore, RemoteUrl, StreamTail, advice, parse_url
+from .stores.similar import addresses, differing, nearest_first
+from .tiers.flight import Flight, Flights
+from .tiers.reading import Accept
+from .tiers.tiers import Cache, OnPublished, Policy
+from .transfer.bundle import Truncated, export_bundle, import_bundle
+from .transfer.transfer import Selection, Transferred, Watch, copy_entries, read_local, select_local, select_remote
 from .typing import (
     BlobRef,
     CorruptEntry,
@@ -61,7 +71,6 @@ from .typing import (
     StoreUnavailable,
     Untrusted,
 )
-from .verify import Finding, Flaw, VerifyReport
 
 __all__ = [
     "Accept",

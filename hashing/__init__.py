@@ -1,20 +1,20 @@
 """FX graph -> Key. Knows torch.fx; knows nothing of stores, and no private torch module."""
 
-from .ambient import ambient_state
 from .build import Surroundings, key_of
 from .cache_hash import cache_hash
-from .described import describe, described
-from .encode import Cause, Uncacheable, encode, importable_name, sha256_hex
-from .fixed import comes_with_torch, foreign, is_fixed, is_generated_by_torch
-from .graph import HOOKS, graph_modules, meta_value
-from .hooks import Hook
-from .inputs import changes_metadata, lifted_tensors
+from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
+from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .key import KEY_VERSION, PART_NAMES, Key, Part
-from .reach import meaning
-from .saying import plain_defaults
-from .source import source_digest
-from .symbols import assign_slots
-from .targets import TORCH_NAMESPACES, is_higher_order
+from .origin import comes_with_torch, foreign, is_fixed, is_generated_by_torch
+from .parts.ambient import ambient_state
+from .parts.graph import HOOKS, graph_modules, meta_value
+from .parts.hooks import Hook
+from .parts.inputs import changes_metadata, lifted_tensors
+from .parts.symbols import assign_slots
+from .source_code.described import describe, described
+from .source_code.references import meaning
+from .source_code.saying import plain_defaults
+from .source_code.walk import source_digest
 
 __all__ = [
     "HOOKS",

@@ -11,15 +11,23 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from .ambient import ambient_state
-from .encode import Uncacheable, encode
-from .graph import GraphText, Resolve, collect_symbols, devices_of
-from .hooks import Hook, hook_devices, hook_lines
-from .inputs import FreshFake, Overlapping, collect_input_symbols, fakes_of, input_lines, lifted_lines, lifted_tensors
+from .encoding.encode import Uncacheable, encode
 from .key import Key, Part
-from .machine import machine
-from .symbols import SymbolTable
-from .toolchain import toolchain
+from .parts.ambient import ambient_state
+from .parts.graph import GraphText, Resolve, collect_symbols, devices_of
+from .parts.hooks import Hook, hook_devices, hook_lines
+from .parts.inputs import (
+    FreshFake,
+    Overlapping,
+    collect_input_symbols,
+    fakes_of,
+    input_lines,
+    lifted_lines,
+    lifted_tensors,
+)
+from .parts.machine import machine
+from .parts.symbols import SymbolTable
+from .parts.toolchain import toolchain
 
 DescribeSymbol = Callable[[Any], tuple[str | None, Mapping[str, Any]]]
 

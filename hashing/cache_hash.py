@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from .source import source_digest
-from .tensors import constant
-from .values import place_of
+from .encoding.values import place_of
+from .parts.tensors import constant
+from .source_code.walk import source_digest
 
 
 def cache_hash(function: Callable[..., Any]) -> str:

@@ -1,4 +1,4 @@
-"""The house: imports point one way, private torch sits in one file, the cache starts without torch."""
+"""The house: imports point one way, private torch sits in one room, the cache starts without torch."""
 
 import ast
 import subprocess
@@ -16,6 +16,7 @@ ALLOWED = {
     "scripts": {"scripts", "backend", "hashing", "cache"},
     "warmgraph": {"cache", "hashing", "scripts", "warmgraph"},
 }
+TORCH_API = ROOT / "backend" / "torch_api"
 FILES = [path for room in (*ROOMS, "warmgraph") for path in sorted((ROOT / room).rglob("*.py"))]
 
 
@@ -66,10 +67,8 @@ def test_another_room_is_entered_by_its_door(path):
 
 
 EXCUSED = {
-    # The stand-in for Inductor's `extern_kernels` falls back on the real one, by the name generated code uses.
-    "extern.py": ("torch._inductor.lowering", "torch._inductor.select_algorithm"),
     # Imported, not used: so that the demo does not count it to the first call.
-    "demo_worker.py": ("torch._dynamo",),
+    "scripts/demo/worker.py": ("torch._dynamo",),
 }
 
 
@@ -79,12 +78,42 @@ def is_private(name):
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_private_torch_modules_are_imported_in_one_file(path):
-    """`backend/torch_compat.py`, and ones for CUDA graphs and operators: a new torch is read against three pages."""
-    if path.parent.name == "backend" and path.name in ("torch_compat.py", "cudagraph_compat.py", "operator_compat.py"):
+def test_private_torch_modules_are_imported_in_one_room(path):
+    """`backend/torch_api/`: a new torch is read against one folder."""
+    if TORCH_API in path.parents:
         return
     private = {name for name in imported(path) if is_private(name)}
-    assert not {name for name in private if not name.startswith(EXCUSED.get(path.name, ()))}
+    assert not {name for name in private if not name.startswith(EXCUSED.get(name_of(path), ()))}
+
+
+# What each may import, of the packages and modules beside it: those before it.
+ORDER = {
+    "hashing": "origin key encoding source_code parts cache_hash build",
+    "cache": "typing process format config stores profiles tiers journal transfer factory",
+    "backend": (
+        "torch_api process_cache reporting typing pgo artifact key verify cudagraphs compilers engine backend redirect"
+    ),
+}
+
+
+@pytest.mark.parametrize("room", ORDER)
+def test_packages_of_a_room_are_imported_in_one_order(room):
+    order = ORDER[room].split()
+    for path in sorted((ROOT / room).rglob("*.py")):
+        here = path.relative_to(ROOT / room).parts[0].removesuffix(".py")
+        if here == "__init__":
+            continue
+        used = {name.split(".")[2] for name in imported(path) if name.startswith(f"warmgraph.{room}.")}
+        late = {other for other in used if other in order and order.index(other) > order.index(here)}
+        assert not late, f"{name_of(path)} imports {late}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_level_holds_about_ten_things(room):
+    for folder in [ROOT / room, *(path for path in (ROOT / room).rglob("*") if path.is_dir())]:
+        if folder.name not in ("__pycache__", "startup"):
+            things = [path for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()]
+            assert len(things) <= 17, folder
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

@@ -14,7 +14,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-_VARIABLE = "WARMGRAPH_RUN"  # whose summary is wanted, and the process that the user started: see `scripts/run.py`
+_VARIABLE = (
+    "WARMGRAPH_RUN"  # whose summary is wanted, and the process that the user started: see `scripts/run/command.py`
+)
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (this runs in every process: no pathlib)
 
 
@@ -78,7 +80,7 @@ def _say(what: str) -> None:
 def _begin() -> None:
     """This process is about to use `torch.compile` for the first time."""
     try:
-        from warmgraph.scripts.run_summary import begin
+        from warmgraph.scripts.run.summary import begin
 
         begin()
     except Exception as error:  # noqa: BLE001 (a program is not ended for want of a summary)
@@ -89,7 +91,7 @@ def _end() -> None:
     """The process that the user started has something to say even if it compiled nothing."""
     if "torch" in sys.modules:
         try:
-            from warmgraph.scripts.run_summary import tell
+            from warmgraph.scripts.run.summary import tell
         except Exception:  # noqa: BLE001 (told when torch was imported)
             return
         tell()

@@ -287,7 +287,7 @@ def test_the_setting_that_changes_the_graph_is_in_the_key(fresh):
 def test_what_cannot_be_kept_is_a_bypass_with_its_node(fresh):
     """A constant of the graph that it writes to: another process would begin with another value."""
     configure(strict=True, pgo=False)
-    from warmgraph.backend.cudagraphs import EagerCode
+    from warmgraph.backend.compilers.aot_cudagraphs import EagerCode
 
     def odd(self, *_):
         gm = torch.fx.GraphModule({}, torch.fx.Graph())

@@ -4,7 +4,7 @@ import types
 
 import pytest
 import torch
-from warmgraph.backend.donated import spared, take_donated
+from warmgraph.backend.torch_api.donated_buffers import spared, take_donated
 
 
 class Overwriting(torch.autograd.Function):
@@ -60,7 +60,7 @@ def test_a_copy_has_the_same_strides(shape, monkeypatch):
         "empty": torch.empty(0, 3),
         "scalar": torch.tensor(2.5),
     }[shape]
-    monkeypatch.setattr("warmgraph.backend.torch_compat.graph_is_kept", lambda: True)
+    monkeypatch.setattr("warmgraph.backend.torch_api.compile.graph_is_kept", lambda: True)
     (copy,) = spared(lambda inputs: inputs, [0])([saved])
     assert torch.equal(copy, saved)
     assert copy.stride() == saved.stride()

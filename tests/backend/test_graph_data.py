@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
-from warmgraph.backend.graph_data import BadGraph, dump_graph, load_graph
-from warmgraph.backend.targets import HIGHER_ORDER, Unknown, name_of, target_of
-from warmgraph.backend.tensor_data import NoData, tensor_data, tensor_of
+from warmgraph.backend.compilers.graph_codec import BadGraph, dump_graph, load_graph
+from warmgraph.backend.compilers.targets import HIGHER_ORDER, Unknown, name_of, target_of
+from warmgraph.backend.compilers.tensor_codec import NoData, tensor_data, tensor_of
 from warmgraph.backend.typing import NotSerialisable
 
 

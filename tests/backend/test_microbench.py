@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from warmgraph.backend.microbench import EAGER, interleaved, prepare, seconds_per_call
+from warmgraph.backend.cudagraphs.microbench import EAGER, interleaved, prepare, seconds_per_call
 
 
 def double_in_place(x):

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from torch.fx import Graph, GraphModule
-from warmgraph.backend.node_notes import input_name, module_path, node_notes
+from warmgraph.backend.artifact.node_metadata import input_name, module_path, node_notes
 
 
 @pytest.mark.parametrize(

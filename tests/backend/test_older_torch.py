@@ -7,10 +7,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch._inductor.kernel.custom_op
-from warmgraph.backend import adopt, apart, registered
-from warmgraph.backend.inductor import Inductor
+from warmgraph.backend import adopt
+from warmgraph.backend.compilers.inductor import Inductor
+from warmgraph.backend.torch_api import registries as registered
 from warmgraph.backend.typing import NotSerialisable
-from warmgraph.backend.verified import VerifiedHit
+from warmgraph.backend.verify import isolated as apart
+from warmgraph.backend.verify.verified import VerifiedHit
 
 
 def test_what_stays_torchs_own_is_called_as_torch_2_11_takes_it():

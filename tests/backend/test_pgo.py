@@ -10,11 +10,13 @@ import logging
 import pytest
 import torch
 from torch._dynamo import pgo
-from warmgraph.backend import engine, fallback, profiles
-from warmgraph.backend.profiles import Form, _form, _joined, _parsed
-from warmgraph.backend.sizes import auto_dynamic
+from warmgraph.backend import engine
+from warmgraph.backend.pgo import profiles
+from warmgraph.backend.pgo.profiles import Form, _form, _joined, _parsed
+from warmgraph.backend.reporting import fail_open as fallback
+from warmgraph.backend.torch_api.dynamic_sizes import auto_dynamic
 from warmgraph.cache import DiskStore, profile_of, settings, store_root, today
-from warmgraph.cache.profiles import profile_in
+from warmgraph.cache.profiles.profiles import profile_in
 
 import warmgraph
 

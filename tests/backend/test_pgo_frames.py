@@ -4,7 +4,7 @@ import types
 
 import pytest
 import torch
-from warmgraph.backend.frames import MAX_FUNCTIONS, code_digest, frame_key
+from warmgraph.backend.pgo.frames import MAX_FUNCTIONS, code_digest, frame_key
 from warmgraph.hashing import Uncacheable
 
 TEXT = """

@@ -9,11 +9,12 @@ from torch._functorch import config as functorch_config
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from warmgraph.backend import cudagraph_compat, trees
-from warmgraph.backend.cudagraphs import CudaGraphs, _Sides
-from warmgraph.backend.graph_data import dump_graph, load_graph
-from warmgraph.backend.input_mutation import mutated_inputs, mutates_constants
-from warmgraph.backend.recordable import Facts, facts_of, verdict
+from warmgraph.backend.compilers.aot_cudagraphs import CudaGraphs, _Sides
+from warmgraph.backend.compilers.graph_codec import dump_graph, load_graph
+from warmgraph.backend.cudagraphs import trees
+from warmgraph.backend.cudagraphs.input_mutation import mutated_inputs, mutates_constants
+from warmgraph.backend.cudagraphs.recordable import Facts, facts_of, verdict
+from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat
 from warmgraph.cache import Reason
 
 aten = torch.ops.aten
@@ -191,7 +192,7 @@ class Trees:
 def in_trees(monkeypatch):
     made = Trees()
     monkeypatch.setattr(cudagraph_compat, "trees", lambda: made)
-    monkeypatch.setattr("warmgraph.backend.cudagraphs.hear_recordings", lambda: None)
+    monkeypatch.setattr("warmgraph.backend.compilers.aot_cudagraphs.hear_recordings", lambda: None)
     return made
 
 
@@ -203,7 +204,7 @@ def on_gpu(aot, facts):
 @pytest.fixture
 def pretending(in_trees, monkeypatch):
     """Graphs of this CPU pass for graphs of a GPU."""
-    import warmgraph.backend.cudagraphs as module
+    import warmgraph.backend.compilers.aot_cudagraphs as module
 
     real = module.facts_of
     monkeypatch.setattr(module, "facts_of", lambda gm, side: on_gpu(gm, real(gm, side)))
@@ -246,7 +247,7 @@ def test_inference_is_told_as_such(pretending):
 
 def test_a_backward_without_cuda_graphs_still_tells_that_it_runs(pretending, monkeypatch):
     """Else the trees would free what the forward saved; also when it was compiled before the trees were there."""
-    import warmgraph.backend.cudagraphs as module
+    import warmgraph.backend.compilers.aot_cudagraphs as module
 
     real, told = module.facts_of, []
 

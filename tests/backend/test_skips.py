@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch._inductor import cudagraph_trees, cudagraph_utils, output_code
 from torch._inductor.scheduler import Scheduler
-from warmgraph.backend import cudagraph_compat, listening
-from warmgraph.backend.skips import Unrecorded, in_words, unrecorded
-from warmgraph.backend.watching import Placeholder, Recording, Watch
+from warmgraph.backend.cudagraphs import listening
+from warmgraph.backend.cudagraphs.skips import Unrecorded, in_words, unrecorded
+from warmgraph.backend.cudagraphs.watching import Placeholder, Recording, Watch
+from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat
 from warmgraph.cache import Reason
 
 PROGRAM = """

@@ -12,12 +12,14 @@ from torch._dynamo.variables import builder
 from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, graph_compile, runtime_wrappers, schemas
 from torch._inductor import async_compile, codecache, cudagraph_trees, cudagraph_utils, output_code
 from torch.fx.experimental.proxy_tensor import make_fx
-from warmgraph.backend import operator_compat, patterns, registered, tables
-from warmgraph.backend import torch_compat as compat
-from warmgraph.backend.compiler_settings import inductor_options
-from warmgraph.backend.extern import PLAIN, REPLACED_IMPORTS
-from warmgraph.backend.profiles import watch_sizes
-from warmgraph.backend.sizes import innermost_backend
+from warmgraph.backend.key.compiler_settings import inductor_options
+from warmgraph.backend.pgo.profiles import watch_sizes
+from warmgraph.backend.torch_api import compile as compat
+from warmgraph.backend.torch_api import operators as operator_compat
+from warmgraph.backend.torch_api import registries as registered
+from warmgraph.backend.torch_api.changes import patterns, tables
+from warmgraph.backend.torch_api.dynamic_sizes import innermost_backend
+from warmgraph.backend.torch_api.extern_kernels import PLAIN, REPLACED_IMPORTS
 from warmgraph.hashing import HOOKS
 
 
@@ -66,7 +68,7 @@ def test_a_result_has_the_parts_that_a_load_replaces():
 
 
 def test_a_compiled_graph_has_the_fields_that_are_set_on_a_load():
-    """What torch's own loader sets in `after_deserialization`, and nothing more, is set in `backend/load.py`."""
+    """What torch's own loader sets in `after_deserialization`, and nothing more, is set in `artifact/load.py`."""
     body = inspect.getsource(output_code.CompiledFxGraph.after_deserialization)
     assigned = {line.split("=")[0].strip() for line in body.splitlines() if line.strip().startswith("self.")}
     assert {name for name in assigned if name.replace("self.", "").isidentifier()} == {
@@ -90,7 +92,7 @@ def test_the_stand_in_for_extern_kernels_has_the_real_functions():
     """A hit runs the very functions that Inductor would have run."""
     import torch._inductor.lowering  # noqa: F401 - the kernels register themselves
     from torch._inductor.select_algorithm import extern_kernels as real
-    from warmgraph.backend.extern import ExternKernels
+    from warmgraph.backend.torch_api.extern_kernels import ExternKernels
 
     for name, function in PLAIN.items():
         if hasattr(real, name):
@@ -198,7 +200,7 @@ def test_hooks_are_asked_for_as_aotautograd_asks():
     inlining = inspect.getsource(graph_compile.maybe_inline_graph_saved_tensors_hooks)
     for used in ("top_saved_tensors_hooks", "saved_tensors_hooks_are_inlineable", "in_compiled_autograd_region"):
         assert used in inlining
-    # AOTAutograd calls the modules; backend/hooks.py sees to it that their graphs are what they do.
+    # AOTAutograd calls the modules; backend/key/saved_tensors_hooks.py sees to it that their graphs are what they do.
     assert "pack_hook_gm(val)" in inlining
     dynamo = inspect.getsource(output_graph.OutputGraph.maybe_install_saved_tensors_hooks_subgraphs)
     assert "pack_gm.graph" in dynamo  # the very graph, by which a copy is known
@@ -298,14 +300,14 @@ def test_what_torch_keeps_of_a_custom_operator_is_where_it_is_read():
 
 
 def test_donated_buffers_are_named_by_position_in_the_runtime_metadata():
-    """`backend/donated.py` takes them out there, and that is where torch's refusal of `retain_graph` looks."""
+    """`donated_buffers.py` takes them out there, and that is where torch's refusal of `retain_graph` looks."""
     assert "bw_donated_idxs" in schemas.ViewAndMutationMeta.__dataclass_fields__
     assert "fw_metadata.bw_donated_idxs != []" in inspect.getsource(runtime_wrappers)
     assert compat.graph_is_kept() in (True, False)
 
 
 def test_a_variable_that_forces_a_setting_can_be_made_a_default():
-    """`backend/capture.py` does so with the two that switch torch's caches off."""
+    """`backend/torch_api/capture.py` does so with the two that switch torch's caches off."""
     for module, name in (
         (compat.inductor_config, "fx_graph_cache"),
         (compat.functorch_config, "enable_autograd_cache"),
@@ -323,7 +325,7 @@ def test_torchs_structured_trace_takes_an_artifact_from_outside_a_compile():
 
 
 def test_what_is_listened_to_and_asked_of_cuda_graphs_is_there():
-    """`backend/listening.py`, `watching.py` and `ahead.py`; the messages themselves are read in `test_skips.py`."""
+    """`backend/cudagraphs/`; the messages themselves are read in `test_skips.py`."""
     trees, manager = cudagraph_trees, cudagraph_trees.CUDAGraphTreeManager
     assert parameters(output_code.CompiledFxGraph.post_compile) == [
         "self",
@@ -367,7 +369,7 @@ def test_graphs_without_inductor_are_made_as_torchs_own_backend_makes_them():
     from torch._dynamo.backends import common, cudagraphs
     from torch._inductor import cudagraph_trees, cudagraph_utils
     from torch._inductor import utils as inductor_utils
-    from warmgraph.backend import cudagraph_compat
+    from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat
 
     theirs = inspect.getsource(cudagraphs.cudagraphs)
     for said in ("cudagraphify_impl(", "stack_traces=", "placeholders=", "mutated_input_idxs=", "is_backward="):

@@ -7,7 +7,8 @@ import sys
 import types
 
 import pytest
-from warmgraph.backend import fallback, tracing
+from warmgraph.backend.reporting import fail_open as fallback
+from warmgraph.backend.reporting import tracing
 from warmgraph.cache import Event, Outcome
 
 PROGRAM = """

@@ -9,10 +9,13 @@ from torch._inductor.runtime import triton_heuristics
 from torch._inductor.runtime.autotune_cache import AutotuneCache
 from torch._inductor.runtime.hints import HeuristicType
 from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner, TritonBundle, TritonBundler
-from warmgraph.backend import cudagraph_compat, listening, torch_compat, tuned
-from warmgraph.backend.inductor import Inductor
-from warmgraph.backend.recording import PlanWriter, choices_key, parsed_choices
-from warmgraph.backend.report import Place, Report
+from warmgraph.backend.compilers.inductor import Inductor
+from warmgraph.backend.cudagraphs import autotune_choices as tuned
+from warmgraph.backend.cudagraphs import listening
+from warmgraph.backend.cudagraphs.recording_plan import PlanWriter, choices_key, parsed_choices
+from warmgraph.backend.reporting.report import Place, Report
+from warmgraph.backend.torch_api import compile as torch_compat
+from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat
 from warmgraph.cache import flush, open_cache, profile_of, settings, today
 
 KEY = "wg1" + "ab" * 32

@@ -31,12 +31,12 @@ from torch._inductor.runtime.autotune_cache import AutotuneCache
 from torch._inductor.runtime.hints import AutotuneHint, DeviceProperties, HeuristicType
 from torch._inductor.runtime.static_triton_launcher import StaticallyLaunchedCudaKernel
 from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner
-from warmgraph.backend import torch_compat as compat
-from warmgraph.backend.allowed import DATA, LENT, METHODS
-from warmgraph.backend.generated import Payload
-from warmgraph.backend.unpickle import NotAllowed, _Unpickler, unpickle
+from warmgraph.backend.artifact.allowed import DATA, LENT, METHODS
+from warmgraph.backend.artifact.unpickle import NotAllowed, _Unpickler, unpickle
+from warmgraph.backend.torch_api import compile as compat
+from warmgraph.backend.torch_api.wrapper_module import Payload
 from warmgraph.cache import DiskStore, Role
-from warmgraph.cache.packed import pack
+from warmgraph.cache.format.packed import pack
 
 
 class Call:

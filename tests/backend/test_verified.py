@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from warmgraph.backend.verified import VerifiedHit
+from warmgraph.backend.verify.verified import VerifiedHit
 
 PROGRAM = """
 import json, sys, time, torch, warmgraph

@@ -18,10 +18,10 @@ from warmgraph.cache import (
     import_bundle,
     new_key,
     parse_keys,
-    seal,
     select_local,
 )
-from warmgraph.cache.seal import HEADER_BYTES
+from warmgraph.cache.format import seal
+from warmgraph.cache.format.seal import HEADER_BYTES
 
 RING = parse_keys(new_key())
 PREAMBLE = len(b"warmgraph bundle 1\n") + 16

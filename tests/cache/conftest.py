@@ -12,7 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from warmgraph.cache import Cache, Entry, Role, Settings, configure, health, open_cache, reset_settings
+from warmgraph.cache import Cache, Entry, Role, Settings, configure, open_cache, reset_settings
+from warmgraph.cache.stores import circuit_breaker as health
 
 KERNEL = b"\x7fELF" + bytes(range(256)) * 8
 

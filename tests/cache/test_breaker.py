@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import Cache, Flights, Hit, MemoryStore, Miss, Reason, StoreSilent, StoreUnavailable
-from warmgraph.cache.health import Health
-from warmgraph.cache.tiers import Policy
+from warmgraph.cache.stores.circuit_breaker import Health
+from warmgraph.cache.tiers.tiers import Policy
 from warmgraph.cache.typing import Held
 
 

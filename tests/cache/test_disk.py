@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from warmgraph.cache import BlobRef, CorruptEntry, DiskStore, Role, StoreUnavailable, files
+from warmgraph.cache import BlobRef, CorruptEntry, DiskStore, Role, StoreUnavailable
+from warmgraph.cache.stores.disk import files
 
 KEY = f"wg1{'0a' * 32}"
 

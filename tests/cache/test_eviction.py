@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from warmgraph.cache import DiskStore, Entry, Hit, Miss, Role, canonical_entry, encode_blob, seal
+from warmgraph.cache import DiskStore, Entry, Hit, Miss, Role, canonical_entry, encode_blob
+from warmgraph.cache.format import seal
 
 LATER = 3600.0
 
@@ -144,7 +145,7 @@ def test_young_blobs_do_not_evict_twice(tmp_path: Path) -> None:
 
 def test_entry_used_during_a_prune_stays(filled: Any, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry that is used after a prune listed it stays, and so do its blobs; another goes in its place."""
-    from warmgraph.cache import eviction
+    from warmgraph.cache.stores.disk import eviction
 
     victim = next((filled.root / "entries").glob(f"*/{make.key_of(0)}/v0"))
     real = eviction._remove_unused
@@ -163,7 +164,7 @@ def test_entry_used_during_a_prune_stays(filled: Any, make: SimpleNamespace, mon
 
 def test_prune_beside_another_prune(filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that another prune removes in the meantime are simply gone."""
-    from warmgraph.cache import eviction
+    from warmgraph.cache.stores.disk import eviction
 
     store = DiskStore(filled.root)
     real = eviction.names_in

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from warmgraph.cache import StoreSilent
-from warmgraph.cache.flight import Flight, Flights
-from warmgraph.cache.locks import FileLeases
+from warmgraph.cache.stores.disk.locks import FileLeases
+from warmgraph.cache.tiers.flight import Flight, Flights
 from warmgraph.cache.typing import Held, Lease
 
 KEY = f"wg1{'0' * 64}"

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from warmgraph.cache import Counts, Event, Journal, Outcome, Reason, Tally, read, record, stats, summarise
-from warmgraph.cache.events import decode_event, encode_event
-from warmgraph.cache.files import host_name
+from warmgraph.cache.journal.events import decode_event, encode_event
+from warmgraph.cache.stores.disk.files import host_name
 
 FULL = Event(
     Outcome.MISS,

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from warmgraph.cache import DiskStore, StoreUnavailable
-from warmgraph.cache.locks import FileLeases
+from warmgraph.cache.stores.disk.locks import FileLeases
 from warmgraph.cache.typing import Held, Leases
 
 KEY = f"wg1{'0' * 64}"

@@ -32,9 +32,9 @@ from warmgraph.cache import (
     nearest_first,
     read_local,
 )
-from warmgraph.cache.health import Health
-from warmgraph.cache.near import MAX_RECORDS, decode_relative, encode_relative, newest_each, relative_of
-from warmgraph.cache.seal import accept_checksum
+from warmgraph.cache.format.seal import accept_checksum
+from warmgraph.cache.stores.circuit_breaker import Health
+from warmgraph.cache.stores.similar import MAX_RECORDS, decode_relative, encode_relative, newest_each, relative_of
 
 PARTS = {name: f"{number:064x}" for number, name in enumerate(("graph", "inputs", "compiler", "ambient"), start=1)}
 PLACE = {"function": "forward", "file": "/src/model.py", "line": 7}

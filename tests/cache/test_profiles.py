@@ -29,14 +29,14 @@ from warmgraph.cache import (
     open_cache,
     parse_keys,
     profile_of,
-    seal,
     today,
     unseal,
 )
-from warmgraph.cache.health import Health
-from warmgraph.cache.learning import Place
-from warmgraph.cache.profiles import MAX_AGE_DAYS, MAX_LINES, profile_entry, profile_in
-from warmgraph.cache.seal import accept_checksum, as_hearsay, generation_of, unverified_body
+from warmgraph.cache.format import seal
+from warmgraph.cache.format.seal import accept_checksum, as_hearsay, generation_of, unverified_body
+from warmgraph.cache.profiles.profiles import MAX_AGE_DAYS, MAX_LINES, profile_entry, profile_in
+from warmgraph.cache.profiles.store import Place
+from warmgraph.cache.stores.circuit_breaker import Health
 
 KEY = f"wg1{'a' * 64}"
 RING = parse_keys(new_key())
@@ -49,7 +49,7 @@ profiles = st.dictionaries(lines, st.integers(NOW - 20, NOW), max_size=6).map(pr
 @pytest.fixture(autouse=True)
 def small_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few lines fit, so that joins meet the bound often."""
-    monkeypatch.setattr("warmgraph.cache.profiles.MAX_LINES", 8)
+    monkeypatch.setattr("warmgraph.cache.profiles.profiles.MAX_LINES", 8)
 
 
 def same(one: Profile, other: Profile) -> bool:
@@ -180,7 +180,7 @@ def test_nothing_is_written_that_is_known(disk: DiskStore, opened: Any) -> None:
 
 def test_many_writers_at_once_lose_nothing(disk: DiskStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen threads with a store each, and lines of their own; of its own records none leaves more than one."""
-    monkeypatch.setattr("warmgraph.cache.profiles.MAX_LINES", MAX_LINES)
+    monkeypatch.setattr("warmgraph.cache.profiles.profiles.MAX_LINES", MAX_LINES)
     start = threading.Barrier(16)
     made = [Learning([place(DiskStore(disk.root))]) for _ in range(16)]
 

@@ -181,7 +181,7 @@ def test_sick_tier_is_left_alone(make: SimpleNamespace, warnings_of: Warnings) -
 
 def test_sick_tier_is_tried_again(make: SimpleNamespace) -> None:
     """After a while a sick tier is tried again, and is well when that works."""
-    from warmgraph.cache.health import Health
+    from warmgraph.cache.stores.circuit_breaker import Health
 
     now = 0.0
     store = Failing()

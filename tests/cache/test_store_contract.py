@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from warmgraph.cache import BlobRef, DiskStore, MemoryStore, NullStore, Relative, Role, Store
-from warmgraph.cache.near import MAX_RECORDS, newest_each
+from warmgraph.cache.stores.similar import MAX_RECORDS, newest_each
 
 KEY = f"wg1{'0a' * 32}"
 OTHER = f"wg1{'0b' * 32}"

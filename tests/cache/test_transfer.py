@@ -31,12 +31,12 @@ from warmgraph.cache import (
     parse_keys,
     parse_url,
     read_local,
-    seal,
     select_local,
     select_remote,
     unseal,
 )
-from warmgraph.cache.seal import HEADER_BYTES, generation_of
+from warmgraph.cache.format import seal
+from warmgraph.cache.format.seal import HEADER_BYTES, generation_of
 
 _SERVERS = Path(__file__).parent.parent / "remote" / "servers.py"
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_transfer_servers", _SERVERS)

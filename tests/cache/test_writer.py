@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from warmgraph.cache.writer import Writer, flush_all
+from warmgraph.cache.process.writer import Writer, flush_all
 
 
 class Gate:

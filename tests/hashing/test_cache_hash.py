@@ -164,7 +164,7 @@ def test_only_what_can_be_called_has_a_hash():
 
 def key_with(saved):
     """The key of a checkpointed function whose policy saves `saved`."""
-    from warmgraph.backend.surroundings import surroundings
+    from warmgraph.backend.key.context import surroundings
 
     def policy(context, operator, *args, **kwargs):
         return CheckpointPolicy.MUST_SAVE if operator in saved else CheckpointPolicy.PREFER_RECOMPUTE

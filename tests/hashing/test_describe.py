@@ -4,7 +4,8 @@ import sys
 
 import pytest
 import torch
-from warmgraph.hashing import Uncacheable, described, source_digest
+from warmgraph.hashing import Uncacheable, source_digest
+from warmgraph.hashing.source_code import described
 
 import warmgraph
 
@@ -23,7 +24,7 @@ def calls_it(x):
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    from warmgraph.hashing import described as module  # the function shadows its module's name
+    from warmgraph.hashing.source_code import described as module  # the function shadows its module's name
 
     table = sys.modules[module.__module__]._described
     before = dict(table)

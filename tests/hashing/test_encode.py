@@ -9,7 +9,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from warmgraph.hashing import Uncacheable, encode
+from warmgraph.hashing import Uncacheable
+from warmgraph.hashing.encoding import encode
 
 plain = st.recursive(
     st.none()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.key.context import surroundings
 from warmgraph.hashing import PART_NAMES, Cause, Key, Surroundings, Uncacheable, key_of
 
 
@@ -121,7 +121,7 @@ def test_a_shared_storages_size_counts_though_another_input_is_dynamic():
 
 def test_mitigation_flags_of_the_kernel_are_not(tmp_path):
     """Two hosts with other kernels and the same CPU share keys."""
-    from warmgraph.hashing.machine import cpu_flags
+    from warmgraph.hashing.parts.machine import cpu_flags
 
     first, second = tmp_path / "a", tmp_path / "b"
     first.write_text("processor : 0\nflags\t\t: fpu sse2 avx2 ibrs ibpb stibp constant_tsc\n")
@@ -239,8 +239,8 @@ def test_a_function_from_outside_torch_is_refused_by_name():
 
 def test_a_constant_that_is_too_large_is_refused(monkeypatch):
     """With a reason of its own."""
-    monkeypatch.setattr("warmgraph.hashing.tensors.MAX_CONSTANT_BYTES", 8)
-    from warmgraph.hashing.tensors import constant
+    monkeypatch.setattr("warmgraph.hashing.parts.tensors.MAX_CONSTANT_BYTES", 8)
+    from warmgraph.hashing.parts.tensors import constant
 
     with pytest.raises(Uncacheable) as refusal:
         constant(torch.ones(100), "here")

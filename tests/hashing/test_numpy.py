@@ -6,7 +6,7 @@ import torch
 import torch._numpy as numpys
 from torch._dynamo.utils import numpy_to_tensor_wrapper
 from warmgraph.hashing import Uncacheable
-from warmgraph.hashing.targets import identify
+from warmgraph.hashing.encoding.targets import identify
 
 
 def test_a_function_of_torchs_numpy_is_its_name():

@@ -12,7 +12,8 @@ import typing
 
 import pytest
 import torch
-from warmgraph.hashing import Uncacheable, fixed, source_digest
+from warmgraph.hashing import Uncacheable, source_digest
+from warmgraph.hashing import origin as fixed
 
 COUNT = iter(range(10**6))
 

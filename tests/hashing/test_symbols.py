@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from warmgraph.hashing import Uncacheable, assign_slots
-from warmgraph.hashing.symbols import TABLE, SymbolTable, _home
+from warmgraph.hashing.parts.symbols import TABLE, SymbolTable, _home
 
 
 def test_extra_symbols_do_not_move_the_others():
@@ -32,7 +32,7 @@ def test_slots_do_not_depend_on_the_order_of_allocation(sources, shuffler):
 
 def test_colliding_sources_probe_linearly_in_a_stable_order(monkeypatch):
     """With a table of four slots, four sources fill it, each exactly once."""
-    monkeypatch.setattr("warmgraph.hashing.symbols.TABLE", 4)
+    monkeypatch.setattr("warmgraph.hashing.parts.symbols.TABLE", 4)
     sources = {f"s{i}": f"source {i}" for i in range(4)}
     slots = assign_slots(sources)
     assert sorted(slots.values()) == [0, 1, 2, 3]

@@ -5,7 +5,7 @@ import hashlib
 import os
 
 import pytest
-from warmgraph.hashing import toolchain
+from warmgraph.hashing.parts import toolchain
 
 FILES = {"__init__.py": "", "a.py": "A = 1\n", "lib/b.so": "binary"}
 

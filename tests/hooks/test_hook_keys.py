@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.fx.experimental.proxy_tensor import make_fx
-from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.key.context import surroundings
 from warmgraph.hashing import Cause, Hook, Surroundings, Uncacheable, key_of
 
 X = torch.arange(12.0).reshape(3, 4) + 1

@@ -12,9 +12,9 @@ from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch.aot_autograd import prepare_aot_module_simplified
 from torch._inductor.codecache import BypassFxGraphCache
 from torch.fx import Graph, GraphModule, Node
-from warmgraph.backend import torch_compat as compat
-from warmgraph.backend.compiler_settings import patched_settings
-from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.key.compiler_settings import patched_settings
+from warmgraph.backend.key.context import surroundings
+from warmgraph.backend.torch_api import compile as compat
 from warmgraph.hashing import Key, Uncacheable, key_of
 
 

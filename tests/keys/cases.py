@@ -13,8 +13,8 @@ from torch._dynamo.source import LocalSource
 from torch._subclasses import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
-from warmgraph.backend.inductor import Inductor
-from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.compilers.inductor import Inductor
+from warmgraph.backend.key.context import surroundings
 from warmgraph.hashing import Hook, Key, key_of
 
 BACKEND = Inductor.name

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.key.context import surroundings
 from warmgraph.hashing import KEY_VERSION, Key, key_of
 
 FILE = Path(__file__).with_name("golden.json")

@@ -12,7 +12,7 @@ from torch._higher_order_ops.invoke_subgraph import NestedCompileRegionOptions
 from torch._higher_order_ops.scan import scan
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
-from warmgraph.backend import torch_compat as compat
+from warmgraph.backend.torch_api import compile as compat
 
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_known", Path(__file__).parent / "known.py")
 known = sys.modules.setdefault("warmgraph_tests_known", importlib.util.module_from_spec(_SPEC))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch._higher_order_ops.effects import _EffectType
-from warmgraph.backend import operator_compat
+from warmgraph.backend.torch_api import operators as operator_compat
 
 from .cases import changed, of_inputs
 

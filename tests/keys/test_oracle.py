@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, Phase, assume, given, reject, settings
 from hypothesis import strategies as st
 from torch._dynamo.backends.debugging import aot_eager
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
-from warmgraph.backend import torch_compat as compat
-from warmgraph.backend.compiler_settings import IGNORED_SETTINGS
+from warmgraph.backend.key.compiler_settings import IGNORED_SETTINGS
+from warmgraph.backend.torch_api import compile as compat
 from warmgraph.cache import reset_settings
 
 import warmgraph

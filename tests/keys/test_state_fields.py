@@ -6,10 +6,11 @@ import contextlib
 
 import pytest
 import torch
-from warmgraph.backend import torch_compat as compat
-from warmgraph.backend.compiler_settings import IGNORED_SETTINGS, settings_in_force
-from warmgraph.hashing import Key, Uncacheable, build, machine, toolchain
+from warmgraph.backend.key.compiler_settings import IGNORED_SETTINGS, settings_in_force
+from warmgraph.backend.torch_api import compile as compat
+from warmgraph.hashing import Key, Uncacheable, build
 from warmgraph.hashing.build import named_lines
+from warmgraph.hashing.parts import machine, toolchain
 
 from .cases import changed, of_inputs
 from .state_fields import AMBIENT, COMPILER, CPU, GPU, MACHINE, TOOLCHAIN, another

@@ -13,8 +13,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from warmgraph.backend import tables
-from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.key.context import surroundings
+from warmgraph.backend.torch_api.changes import tables
 from warmgraph.hashing import Uncacheable, key_of
 
 CONSTRUCTS = Path(__file__).parent.parent / "constructs"

@@ -13,7 +13,7 @@ import torch
 from torch._functorch._aot_autograd import autograd_cache, schemas
 from torch._inductor import codecache, compile_fx
 from torch._subclasses.fake_tensor import TensorMetadata
-from warmgraph.backend.compiler_settings import settings_in_force
+from warmgraph.backend.key.compiler_settings import settings_in_force
 
 from .fields import GRAPH
 from .input_fields import HOOKS, INPUTS, SYMBOLS

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import BlobRef, Role
-from warmgraph.cache.keyring import Keyring, new_key, parse_keys
-from warmgraph.cache.remote import RedisLeases, RedisStore, parse_url
+from warmgraph.cache.format.keyring import Keyring, new_key, parse_keys
+from warmgraph.cache.stores.redis import RedisLeases, RedisStore, parse_url
 
 HERE = Path(__file__).parent
 

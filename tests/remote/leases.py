@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmgraph.cache.remote import RedisLease, RedisLeases
+from warmgraph.cache.stores.redis import RedisLease, RedisLeases
 from warmgraph.cache.typing import Held
 
 KEY = f"wg1{1:064x}"

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 from warmgraph.cache import BlobRef, Store
-from warmgraph.cache.remote import RedisStore, chunks
-from warmgraph.cache.seal import unseal
+from warmgraph.cache.format.seal import unseal
+from warmgraph.cache.stores.redis import RedisStore, chunks
 
 _FILE = Path(__file__).parent.parent / "cache" / "test_store_contract.py"
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_store_contract", _FILE)
@@ -134,7 +134,7 @@ class TestCluster(_OnRedis):
 
     def test_what_tools_see(self, store: RedisStore, make: Any, random_blob: Any) -> None:
         """A scan goes over all nodes; blobs lie on several; leases work."""
-        from warmgraph.cache.remote import RedisLeases
+        from warmgraph.cache.stores.redis import RedisLeases
 
         ref, data = random_blob(6 * 2**20)
         store.put_blob(ref, data)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import Relative, StoreUnavailable
-from warmgraph.cache.remote import RedisLease, RedisLeases, advice
+from warmgraph.cache.stores.redis import RedisLease, RedisLeases, advice
 from warmgraph.cache.typing import Held
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import StoreUnavailable
-from warmgraph.cache.remote import RedisLease
+from warmgraph.cache.stores.redis import RedisLease
 from warmgraph.cache.typing import Held, Lease, Leases
 
 from .leases import FENCE, KEY, VALUE, give, is_free, take, wait_for_beats
@@ -76,7 +76,8 @@ def test_the_heartbeat_keeps_it(fleet: Any, server: Any, make: Any) -> None:
 def test_a_dead_owner_is_taken_over(server: Any, fleet: Any, make: Any) -> None:
     """kill -9: free within its seconds."""
     program = (
-        "import sys, time; from warmgraph.cache.remote import *; from warmgraph.cache.seal import accept_checksum\n"
+        "import sys, time; from warmgraph.cache.stores.redis import *\n"
+        "from warmgraph.cache.format.seal import accept_checksum\n"
         "store = RedisStore(parse_url(sys.argv[1]), namespace='tests', signer=None, verifier=accept_checksum, ttl=9)\n"
         "lease = RedisLeases(store.clients, namespace='tests', seconds=5.0, beat=0.2).acquire(sys.argv[2])\n"
         "print(lease.token, flush=True); time.sleep(60)"

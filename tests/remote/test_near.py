@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from warmgraph.cache import Cache, MemoryStore, Miss, Reason, RedisStore, Relative
-from warmgraph.cache.near import MAX_RECORDS
-from warmgraph.cache.tiers import Policy
+from warmgraph.cache.stores.similar import MAX_RECORDS
+from warmgraph.cache.tiers.tiers import Policy
 
 ADDRESS = "a" * 64
 NAME = f"wg:tests:near:{ADDRESS}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import CorruptEntry, StoreUnavailable
-from warmgraph.cache.remote import RedisLeases, RedisStore
+from warmgraph.cache.stores.redis import RedisLeases, RedisStore
 from warmgraph.cache.typing import StoreSilent
 
 # Far above any deadline of ours on a busy machine, far below any that the system or redis-py would set.

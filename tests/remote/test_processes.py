@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import StoreUnavailable
-from warmgraph.cache.remote import RedisStore
+from warmgraph.cache.stores.redis import RedisStore
 
 
 def test_importing_imports_no_redis() -> None:
     """Nor sockets, TLS or zstd."""
     program = (
-        "import sys, warmgraph; before = set(sys.modules); import warmgraph.cache.remote as r\n"
+        "import sys, warmgraph; before = set(sys.modules); import warmgraph.cache.stores.redis as r\n"
         "store = r.RedisStore(r.parse_url('redis://nowhere'), namespace='x', signer=None, verifier=None, ttl=9)\n"
         "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
         "sys.exit(' '.join(new & {'redis', 'socket', 'ssl', 'zstandard', 'torch', 'msgpack'}) or 0)"
@@ -122,8 +122,9 @@ def test_sixteen_threads_at_once(server: Any, make: Any, random_blob: Any) -> No
 def test_publishing_at_exit(server: Any, make: Any) -> None:
     """A process that ends at once still writes what was handed to the background."""
     program = (
-        "import sys; from warmgraph.cache.remote import *; from warmgraph.cache.seal import accept_checksum\n"
-        "from warmgraph.cache.writer import Writer\n"
+        "import sys; from warmgraph.cache.stores.redis import *\n"
+        "from warmgraph.cache.format.seal import accept_checksum\n"
+        "from warmgraph.cache.process.writer import Writer\n"
         "store = RedisStore(parse_url(sys.argv[1]), namespace='tests', signer=None, verifier=accept_checksum, ttl=9)\n"
         "store.probe('read'); writer = Writer()\n"
         "writer.submit(lambda: (__import__('time').sleep(0.3), store.put_entry(sys.argv[2], 'v0', b'sealed')))\n"
@@ -134,7 +135,8 @@ def test_publishing_at_exit(server: Any, make: Any) -> None:
 
 
 _OPENING = (
-    "import os, sys, time; from warmgraph.cache.remote import *; from warmgraph.cache.seal import accept_checksum\n"
+    "import os, sys, time; from warmgraph.cache.stores.redis import *\n"
+    "from warmgraph.cache.format.seal import accept_checksum\n"
     "url = parse_url(sys.argv[1])\n"
     "store = RedisStore(url, namespace='tests', signer=None, verifier=accept_checksum, ttl=9)\n"
 )
@@ -147,7 +149,7 @@ def test_nothing_is_imported_behind_a_fork(server: Any, url: str) -> None:
         "store.warm_up(); before = set(sys.modules)\n"
         "try: store.probe('write')\n"
         "except Exception: pass\n"
-        "from warmgraph.cache.remote.chunks import _packed\n"
+        "from warmgraph.cache.stores.redis.chunks import _packed\n"
         "new = {one for one in set(sys.modules) - before if not one.startswith('warmgraph')}\n"
         "sys.exit(' '.join(new) or 0)"
     )
@@ -187,7 +189,7 @@ def test_a_broken_redis_py_is_a_store_that_is_not_there(tmp_path: Path) -> None:
 def test_a_silent_server_does_not_hold_up_the_end(proxy: Any, make: Any, what: str) -> None:
     """Of a process, whose requests were under way when the server fell silent."""
     program = _OPENING + (
-        "import hashlib; from warmgraph.cache.typing import *; from warmgraph.cache.writer import Writer\n"
+        "import hashlib; from warmgraph.cache.typing import *; from warmgraph.cache.process.writer import Writer\n"
         "what, data = sys.argv[2], bytes(30_000_000 if 'large' in sys.argv[2] else 9)\n"
         "ref = BlobRef(hashlib.sha256(data).hexdigest(), len(data), Role.AOT_RESULT, 'n', 'zstd', len(data))\n"
         "key = 'wg1%064x'; leases = RedisLeases(store.clients, namespace='end'); held = []\n"
@@ -230,7 +232,7 @@ def test_a_silent_server_does_not_hold_up_the_end(proxy: Any, make: Any, what: s
 def test_ending_is_this_process_own() -> None:
     """From the first function called at its end; a child forked there is not ending."""
     program = (
-        "import os, sys; from warmgraph.cache.exits import at_process_end, ending, seconds_ending\n"
+        "import os, sys; from warmgraph.cache.process.exits import at_process_end, ending, seconds_ending\n"
         "def last():\n"
         "    child = os.fork()\n"
         "    if child == 0: os._exit(ending() or seconds_ending() > 0)\n"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import Learning, Mode, new_key, open_cache, profile_of, today
-from warmgraph.cache.config import configure
-from warmgraph.cache.learning import Place
+from warmgraph.cache.config.config import configure
+from warmgraph.cache.profiles.store import Place
 
 CODE = """
 import torch
@@ -96,7 +96,7 @@ def test_ranks_that_write_at_once_lose_nothing(server: Any, make: Any) -> None:
 
 def test_a_profile_expires_and_is_kept_near(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a life as entries have; and who has read it knows it without the server."""
-    monkeypatch.setattr("warmgraph.cache.learning.CONNECTING_SECONDS", 20.0)
+    monkeypatch.setattr("warmgraph.cache.profiles.store.CONNECTING_SECONDS", 20.0)
     key, url = new_key(), server.patient_url
     one = open_cache(configure(dir=tmp_path / "one", url=url, signing_key=key, ttl=100)).learning
     one.learn(KEY, profile_of({"x": today()}), "f")
@@ -112,7 +112,7 @@ def test_a_profile_expires_and_is_kept_near(server: Any, tmp_path: Path, monkeyp
 
 def test_a_silent_server_is_waited_for_once(proxy: Any, make: Any, through_proxy: Any) -> None:
     """The profile finds it silent, and the lookup that follows does not wait again; a strict one raises."""
-    from warmgraph.cache.health import Health
+    from warmgraph.cache.stores.circuit_breaker import Health
 
     store = through_proxy(timeout=10)
     assert list(store.entries(KEY)) == []

@@ -20,8 +20,8 @@ from warmgraph.cache import (
     open_journaled,
     open_remote,
 )
-from warmgraph.cache.remote import EventStream, StreamTail
-from warmgraph.cache.remote import stream as streams
+from warmgraph.cache.stores.redis import EventStream, StreamTail
+from warmgraph.cache.stores.redis import stream as streams
 
 NAME = "wg:tests:events"
 

@@ -12,20 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from warmgraph.cache import (
-    Entry,
-    Hit,
-    Miss,
-    Reason,
-    Role,
-    codec,
-    configure,
-    new_key,
-    open_cache,
-    reading,
-    reset_settings,
-)
-from warmgraph.cache.seal import HEADER_BYTES, generation_of, seal
+from warmgraph.cache import Entry, Hit, Miss, Reason, Role, configure, new_key, open_cache, reset_settings
+from warmgraph.cache.format import codec
+from warmgraph.cache.format.seal import HEADER_BYTES, generation_of, seal
+from warmgraph.cache.tiers import reading
 from warmgraph.scripts import main
 
 KEY, OTHER = f"wg1{'0a' * 32}", f"wg1{'0b' * 32}"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.connection import parse_url as theirs
-from warmgraph.cache.remote import parse_url
+from warmgraph.cache.stores.redis import parse_url
 
 SECRET = "hunter2secret"
 

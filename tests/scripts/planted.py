@@ -20,8 +20,8 @@ import torch.utils.checkpoint
 import warmgraph.backend.engine as engine
 import warmgraph.hashing.build as build
 from torch._inductor.custom_graph_pass import CustomGraphPass
-from warmgraph.backend.artifact import Artifact
-from warmgraph.backend.opened import opened
+from warmgraph.backend.artifact.pack import Artifact
+from warmgraph.backend.process_cache import opened
 from warmgraph.backend.typing import Compiled
 from warmgraph.cache import DiskStore, Role, configure, flush, new_key
 

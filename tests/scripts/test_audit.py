@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import Event, Outcome, Reason, read
-from warmgraph.cache.events import encode_event
+from warmgraph.cache.journal.events import encode_event
 from warmgraph.scripts.audit import Auditor, Filters, StoredEntry, audit_events, summary_lines
 from warmgraph.scripts.audit import counting as counted
 from warmgraph.scripts.audit.tables import MAX_BUCKETS, Timeline

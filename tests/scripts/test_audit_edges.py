@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import Event, Outcome, Reason, decode_event
-from warmgraph.cache.events import encode_event
+from warmgraph.cache.journal.events import encode_event
 from warmgraph.scripts.audit import Auditor, audit_events, summary_lines
 from warmgraph.scripts.output import percent
 

@@ -234,7 +234,7 @@ def test_ctrl_c_exits_130(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("warmgraph.scripts.store.summarise", stop)
+    monkeypatch.setattr("warmgraph.scripts.store.command.summarise", stop)
     ran = run("stats")
     assert (ran.status, ran.out) == (130, "")
     assert ran.err.splitlines()[-1] == "stopped"

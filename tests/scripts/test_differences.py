@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from warmgraph.scripts.differences import differences
+from warmgraph.scripts.explain.differences import differences
+from warmgraph.scripts.explain.suspects import kind_of, suspects
 from warmgraph.scripts.grammar import parse, show, split
-from warmgraph.scripts.suspects import kind_of, suspects
 
 
 def told(part: str, before: str, after: str, symbols: tuple[str, str] = ("", "")) -> list[str]:

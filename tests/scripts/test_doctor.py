@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import new_key, parse_keys, reset_settings
-from warmgraph.scripts.doctor import Check, Finding, Verdict, examine, ok
-from warmgraph.scripts.doctor_server import check_server
-from warmgraph.scripts.doctor_settings import check_environment, check_settings, check_signing
-from warmgraph.scripts.doctor_store import check_folder, check_limits, check_torch_folder, file_system_of
-from warmgraph.scripts.doctor_torch import check_compiler, check_python, check_torch
+from warmgraph.scripts.doctor.command import Check, Finding, Verdict, examine, ok
+from warmgraph.scripts.doctor.server import check_server
+from warmgraph.scripts.doctor.settings import check_environment, check_settings, check_signing
+from warmgraph.scripts.doctor.store import check_folder, check_limits, check_torch_folder, file_system_of
+from warmgraph.scripts.doctor.toolchain import check_compiler, check_python, check_torch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -267,7 +267,7 @@ def test_limits_are_told(execute: Any) -> None:
     """Of this process, as a shell or a scheduler set them."""
     assert is_ok(found(check_limits)["limits"])
     program = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); " + (
-        "from warmgraph.scripts.doctor_store import check_limits; print(*check_limits())"
+        "from warmgraph.scripts.doctor.store import check_limits; print(*check_limits())"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "64 open files" in done.stdout
@@ -344,6 +344,6 @@ def test_entries_of_strangers_are_told(server: Any, monkeypatch: pytest.MonkeyPa
 def test_a_clock_that_is_wrong_is_told(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's against this host's."""
     shift = "import time; real = time.time; time.time = lambda: real() + 120\n"
-    program = shift + "from warmgraph.scripts.doctor_server import check_server; print(*check_server(), sep='\\n')"
+    program = shift + "from warmgraph.scripts.doctor.server import check_server; print(*check_server(), sep='\\n')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert re.search(r"its clock is 1[12]\d s behind this host's", done.stdout), done.stdout

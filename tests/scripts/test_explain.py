@@ -21,7 +21,7 @@ from warmgraph.cache import (
     store_root,
 )
 from warmgraph.cache import settings as current
-from warmgraph.cache.near import relative_of
+from warmgraph.cache.stores.similar import relative_of
 
 NOW = time.time()
 PLACE = {"function": "forward", "file": "/src/model.py", "line": 7}

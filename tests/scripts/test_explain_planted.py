@@ -66,7 +66,8 @@ import json, logging, sys, torch, warmgraph
 from warmgraph.cache import flush
 lines = []
 logging.getLogger("warmgraph").setLevel(logging.INFO)
-logging.getLogger("warmgraph.backend.report").addFilter(lambda record: lines.append(record.getMessage()) or True)
+told = logging.getLogger("warmgraph.backend.reporting.report")
+told.addFilter(lambda record: lines.append(record.getMessage()) or True)
 def step(x, y):
     return torch.relu(x) + y if sys.argv[1] == "first" else torch.relu(x) - y
 def other(x, y):

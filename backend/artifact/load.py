@@ -1,0 +1,94 @@
+"""Bytes back to a callable: no compiler, no AOTAutograd, no Inductor lowering. Compiles nothing.
+
+Follows torch's own load path (`BundledAOTAutogradResult.wrap_post_compile`); what a compiler's code needs beside is
+its own (`Compiler.unpack`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from warmgraph.cache import Hit
+from warmgraph.hashing import lifted_tensors
+
+from ..torch_api import compile as compat
+from ..torch_api.wrapper_module import Payload
+from ..typing import Compiler, Request
+from . import guards
+from .cpp_kernels import serving
+from .unpickle import unpickle
+
+
+def load(hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
+    """The callable that `hit` holds, ready for Dynamo. Adds the entry's guards to this compile.
+
+    Raises whatever torch raises while loading; the caller treats all of it alike.
+    """
+    gm = request.gm
+    payload = _payload(hit, request)
+    result = payload.result
+    result.compiled_fw, result.compiled_bw = compiler.unpack(payload, hit, request)
+    with serving(hit.files), _loading():
+        compiled = result.wrap_post_compile(list(request.inputs), result.sanitized_aot_config, _fx_config(gm))
+    _replay_alias_guards(payload.alias_guards, gm)
+    return _entry_point(compiled, gm)
+
+
+def mutated_by(hit: Hit, request: Request) -> frozenset[int]:
+    """Positions of the inputs that the code of `hit` writes to. Raises as `load` does."""
+    return compat.mutated_inputs(_payload(hit, request).result)
+
+
+def _payload(hit: Hit, request: Request) -> Payload:
+    return unpickle(hit.blobs["result"], [*lifted_tensors(request.gm).values(), *request.inputs])
+
+
+@contextlib.contextmanager
+def _loading() -> Iterator[None]:
+    """The surroundings in which torch loads a cached result; with no compile worker and no benchmark."""
+    with (
+        torch._dynamo.compiled_autograd._disable(),
+        compat.functorch_config.patch(unlift_effect_tokens=True),
+        compat.inductor_config.patch(compile_threads=1, bundle_triton_into_fx_graph_cache=True),
+    ):
+        yield
+
+
+def _fx_config(gm: GraphModule) -> dict[str, Any]:
+    """The mutable boxes through which forward and backward agree on CUDA graphs."""
+    annotation = gm.meta.get("cudagraph_annotation")
+    wanted = compat.inductor_config.triton.cudagraphs
+    if annotation is not None and annotation.fwd is not None:
+        wanted = annotation.fwd
+    return {
+        "cudagraphs": compat.BoxedBool(wanted),
+        "boxed_forward_device_index": compat.BoxedDeviceIndex(None),
+        "compile_region_name": None,
+    }
+
+
+def _replay_alias_guards(stored: Sequence[Any], gm: GraphModule) -> None:
+    """Guards on which inputs overlap, which AOTAutograd adds while compiling and torch's caches forget."""
+    context = compat.tracing_context()
+    if stored and context is not None:
+        made = guards.guards_from_positions(stored, compat.input_sources(gm))
+        guards.alias_guards(context).extend(made)
+
+
+def _entry_point(compiled: Callable[..., Any], gm: GraphModule) -> Callable[..., Any]:
+    lifted = list(lifted_tensors(gm).values())  # what AOTAutograd passes before the graph's inputs
+
+    if lifted:
+
+        def run(*args: Any) -> Any:
+            return compiled([*lifted, *args])
+    else:
+
+        def run(*args: Any) -> Any:
+            return compiled(list(args))
+
+    return torch._dynamo.disable(run, reason="do not trace AOT-compiled graph")  # type: ignore[no-any-return]

@@ -1,0 +1,121 @@
+"""One compile as bytes: AOTAutograd's result, the code, the graphs as text. Made here, loaded elsewhere.
+
+The result is torch's `BundledAOTAutogradResult` (forward and backward in one). What a load does not need
+(readable graphs, logs) is kept apart, so that a hit reads little.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+from warmgraph.cache import Role
+from warmgraph.hashing import Key, lifted_tensors
+
+from ..reporting.fail_open import Failure, attempt
+from ..torch_api import compile as compat
+from ..torch_api.capture import capture_result
+from ..torch_api.wrapper_module import Payload
+from ..typing import Compiled, Compiler, NotSerialisable, Request
+from . import guards
+from .cpp_kernels import noting
+from .node_metadata import node_notes
+from .unpickle import NotAllowed, unpickle
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """guards: over the graph's symbolic inputs, or None. blobs: (role, name, content)."""
+
+    guards: str | None
+    blobs: tuple[tuple[Role, str, bytes], ...]
+
+
+def compile_kept(request: Request, compiler: Compiler) -> Compiled:
+    """Compile and keep hold of what was made. Raises what the compiler raises."""
+    gm, inputs = request.gm, request.inputs
+    context = compat.tracing_context()
+    env = compat.shape_env(inputs)
+    before, guards_before = len(guards.alias_guards(context)), guards.guard_count(env)
+    notes = attempt("notes", False, node_notes, gm)  # now: passes of the compiler change the graph
+    with noting() as kernels, capture_result() as results:
+        run = compiler.compile(gm, inputs, request.patches, request.report.skipped)
+    return Compiled(
+        run=run,
+        result=results.outermost(),
+        kernels=kernels,
+        alias_guards=guards.alias_guards(context)[before:],
+        sources=compat.input_sources(gm),
+        lost_guards=guards.lost_guards(env, guards_before, inputs),
+        problem=results.problem,
+        inputs=[*lifted_tensors(gm).values(), *inputs],
+        notes="" if isinstance(notes, Failure) else notes.value,
+    )
+
+
+# Text that torch keeps with a result for logs and tlparse.
+_RESULT_TEXTS = ("aot_joint_graph_str", "aot_forward_graph_str", "aot_backward_graph_str", "min_cut_info_str")
+
+
+def pack(compiled: Compiled, key: Key, compiler: Compiler) -> Artifact:
+    """The bytes of a compile. Quick (a few milliseconds): called while the training step waits.
+
+    Raises NotSerialisable.
+    """
+    if compiled.result is None:
+        raise NotSerialisable(compiled.problem or "AOTAutograd did not hand over a result")
+    if compiled.lost_guards:
+        raise NotSerialisable(f"the code holds only under guards that no entry can say: {compiled.lost_guards}")
+    try:
+        alias_guards = guards.guards_to_positions(compiled.alias_guards, compiled.sources)
+    except (KeyError, NotImplementedError) as error:
+        raise NotSerialisable(f"a guard on overlapping inputs that no entry can say: {error}") from error
+    packed = compiler.pack(compiled, key)
+    texts = {name: getattr(packed.result, name) for name in _RESULT_TEXTS if getattr(packed.result, name, None)}
+    for name in texts:
+        setattr(packed.result, name, None)
+    if compiled.notes:
+        texts["nodes"] = compiled.notes
+    payload = Payload(packed.result, alias_guards, packed.bytecode)
+    return Artifact(
+        packed.result.guards_expr,
+        (
+            (Role.AOT_RESULT, "result", _pickled(payload, compiled.inputs)),
+            (Role.PART_TEXTS, "parts", msgpack.packb(key.texts())),
+            (
+                Role.GRAPH_TEXT,
+                "graphs",
+                msgpack.packb({**texts, **packed.texts}, unicode_errors="surrogatepass"),
+            ),
+            *packed.blobs,
+        ),
+    )
+
+
+def _pickled(payload: Payload, inputs: Sequence[Any]) -> bytes:
+    """The payload's bytes, read back once: what a hit would refuse is not kept, or it would fail on each."""
+    try:
+        with compat.no_dispatch_modes():
+            data = pickle.dumps(payload, protocol=5)
+    except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as error:
+        raise NotSerialisable(f"{_culprit(payload.result)}: {error}") from error
+    try:
+        with compat.no_dispatch_modes():
+            unpickle(data, inputs)
+    except NotAllowed as error:
+        raise NotSerialisable(str(error)) from error
+    return data
+
+
+def _culprit(result: Any) -> str:
+    """Which field of the result does not pickle."""
+    fields: dict[str, Any] = vars(result)
+    for name, value in fields.items():
+        try:
+            pickle.dumps(value)
+        except Exception:  # noqa: BLE001 - any failure names the field
+            return name
+    return "the result"

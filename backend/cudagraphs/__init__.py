@@ -1,0 +1,1 @@
+"""The CUDA-graph runtime: what it records, why it was skipped, what is recorded ahead."""

@@ -1,0 +1,169 @@
+"""Listens where torch decides about CUDA graphs, for the graph at hand (`watching`). Changes none of its decisions.
+
+Each place is wrapped once per process, and only when it is needed: nothing of Inductor's compiler or of a GPU's runtime
+is imported for it. All of them are off the fast path: a replay passes none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from torch.fx import GraphModule
+from warmgraph.cache import fork_safe_lock
+
+from ..reporting.fail_open import Failure, attempt
+from ..torch_api import compile as compat
+from ..torch_api import cudagraph_trees as cudagraphs
+from .skips import Unrecorded, in_words, mutation
+from .watching import Ledger, Placeholder, Recording, Told, Watch
+
+__all__ = ["Watch", "hear_partitions", "hear_recordings", "watch_here", "watching"]
+
+_here = threading.local()
+
+
+@contextlib.contextmanager
+def watching(gm: GraphModule, told: Told, ledger: Ledger | None = None, *, strict: bool = False) -> Iterator[None]:
+    """While open, what this thread compiles and loads for `gm` is listened to; and later, what becomes of it."""
+    made = attempt("skip", strict, _begin, gm, told, ledger, strict)
+    before = watch_here()
+    _here.watch = None if isinstance(made, Failure) else made.value
+    try:
+        yield
+    finally:
+        _here.watch = before
+
+
+def _begin(gm: GraphModule, told: Told, ledger: Ledger | None, strict: bool) -> Watch:
+    _hear_compiles()
+    return Watch(gm, told, ledger, strict=strict)
+
+
+def watch_here() -> Watch | None:
+    return getattr(_here, "watch", None)
+
+
+# -- the places that are listened at; each is wrapped once per process
+
+_installing = fork_safe_lock()
+
+
+def wrap(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Put a wrapper in the place of a function of torch's, once."""
+    with _installing:
+        original = getattr(owner, name)
+        if not hasattr(original, "_warmgraph"):
+            replacement = functools.wraps(original)(wrapper(original))
+            replacement._warmgraph = True  # type: ignore[attr-defined]
+            setattr(owner, name, replacement)
+
+
+def _hear_compiles() -> None:
+    wrap(compat.CompiledFxGraph, "post_compile", _post_compile)
+    wrap(cudagraphs.output_code, "maybe_handle_backward_generation", cudagraphs.late_generation)
+    if "torch._inductor.scheduler" in sys.modules:
+        hear_partitions()
+
+
+def hear_partitions() -> None:
+    """Imports Inductor's scheduler: for who compiles anyway."""
+    wrap(cudagraphs.scheduler(), "graph_partition", _graph_partition)
+
+
+def hear_recordings() -> None:
+    """Imports the CUDA-graph trees: for what goes into them anyway."""
+    trees = cudagraphs.trees()
+    wrap(trees, "log_cudagraph_skip_and_bump_counter", _log_skip)
+    wrap(trees, "cudagraphify", _cudagraphify)
+
+
+def _post_compile(original: Callable[..., None]) -> Callable[..., None]:
+    def post_compile(graph: Any, inputs: Any, constants: Any, kwargs: Any) -> None:
+        watch = watch_here()
+        if watch is None:
+            original(graph, inputs, constants, kwargs)
+        else:
+            watch.follow(original, graph, inputs, constants, kwargs)
+            if kwargs["cudagraphs"]:
+                attempt("skip", False, hear_recordings)
+
+    return post_compile
+
+
+def _graph_partition(original: Callable[..., Any]) -> Callable[..., Any]:
+    def graph_partition(scheduler: Any) -> Any:
+        found = original(scheduler)
+        watch = watch_here()
+        if watch is not None and compat.inductor_config.triton.cudagraphs:
+            attempt("skip", False, _note_partitions, watch, scheduler, *found)
+        return found
+
+    return graph_partition
+
+
+def _note_partitions(watch: Watch, scheduler: Any, partitions: Any, signatures: Any) -> None:
+    left_out = (piece for piece, signature in zip(partitions, signatures, strict=True) if signature.skip_cudagraph)
+    for node in (node for piece in left_out for node in piece):
+        why = scheduler.should_partition(node)
+        if why is not None:
+            origins = cudagraphs.origins(node)
+            op = " ".join(dict.fromkeys(str(one.target) for one in origins)) or node.get_name()
+            stack = next((one.meta["stack_trace"] for one in origins if one.meta.get("stack_trace")), "")
+            watch.notes.append(Unrecorded(why, op, stack))
+
+
+def _log_skip(original: Callable[[str], None]) -> Callable[[str], None]:
+    def log_cudagraph_skip_and_bump_counter(msg: str) -> None:
+        # The trees say it once per function; which one is in the frame that says it (checked by a test).
+        attempt("skip", False, _tell_of_function, msg, sys._getframe(1).f_locals)
+        original(msg)
+
+    return log_cudagraph_skip_and_bump_counter
+
+
+def _tell_of_function(message: str, caller: Mapping[str, Any]) -> None:
+    manager, function_id = caller["self"], caller["function_id"]
+    function = manager.ids_to_funcs[function_id]
+    carrier = next((one for one in function.placeholders if isinstance(one, Placeholder)), None)
+    if carrier is None:
+        return
+    watch, backward = carrier.watch, cudagraphs.is_backward(manager.id_to_mode.get(function_id))
+    if "mutated inputs" in message and "inputs" in caller:
+        places = cudagraphs.unmanaged_mutations(manager, function, caller["inputs"])
+        written = [_written(function.placeholders[place]) for place in places]
+        skip = mutation(written, () if backward else watch.names())
+    else:
+        skip = in_words(message)
+    watch.skipped_now(skip, backward=backward)
+
+
+def _written(placeholder: Any) -> tuple[int | None, str, str | None]:
+    position = placeholder.position if isinstance(placeholder, Placeholder) else None
+    return position, placeholder.name, placeholder.mutating_use_stack_trace
+
+
+def _cudagraphify(original: Callable[..., Any]) -> Callable[..., Any]:
+    def cudagraphify(model: Any, inputs: list[Any], static_input_idxs: Sequence[int] = (), **named: Any) -> Any:
+        placeholders = named.get("placeholders", ())
+        sizes = {place: value for place, value in enumerate(inputs) if type(value) is int}
+        made = original(model, inputs, static_input_idxs, **named)
+        attempt("recording", False, _tell_of_recording, placeholders, sizes, static_input_idxs, named)
+        return made
+
+    return cudagraphify
+
+
+def _tell_of_recording(
+    placeholders: Sequence[Any], sizes: Mapping[int, int], static: Sequence[int], named: Mapping[str, Any]
+) -> None:
+    known = {place: one for place, one in enumerate(placeholders) if isinstance(one, Placeholder)}
+    if known:
+        watch = next(iter(known.values())).watch
+        where = {known[place].position: value for place, value in sizes.items() if place in known}
+        fixed = tuple(sorted(known[place].position for place in static if place in known))
+        watch.recorded(Recording(bool(named.get("is_backward")), where, fixed))

@@ -1,0 +1,181 @@
+"""Inductor's settings: what mode and options patch, and what of all settings enters the key."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from warmgraph.hashing import Uncacheable, foreign, is_fixed, sha256_hex
+
+from ..torch_api import compile as compat
+
+_TORCH_CACHES = "torch's own caches are neither read nor written while we compile"
+_HOW = "how many workers compile, and how long they are waited for; not what"
+_SHOWS = "shows or logs the compile; changes nothing of it"
+_WHERE = "where files lie on this host"
+_PATCHED = "patched to one value whenever we compile"
+
+# Settings that never reach generated code or what it does, each with the reason. All others are in the key, known or
+# not: a needless difference costs a compile, a forgotten one a wrong result. Read in torch 2.13's source.
+IGNORED_SETTINGS: Mapping[str, str] = {
+    "inductor.fx_graph_cache": _TORCH_CACHES,
+    "inductor.fx_graph_remote_cache": _TORCH_CACHES,
+    "inductor.non_blocking_remote_cache_write": _TORCH_CACHES,
+    "functorch.enable_autograd_cache": _TORCH_CACHES,
+    "functorch.enable_remote_autograd_cache": _TORCH_CACHES,
+    "functorch.strict_autograd_cache": _TORCH_CACHES,
+    "functorch.force_autograd_cache": _TORCH_CACHES,
+    "functorch.bypass_autograd_cache_key": _TORCH_CACHES,
+    "functorch.autograd_cache_normalize_inputs": _TORCH_CACHES,
+    "functorch.bundled_autograd_cache": _PATCHED,
+    "functorch.force_non_lazy_backward_lowering": _PATCHED,
+    "inductor.bundle_triton_into_fx_graph_cache": _PATCHED,
+    "inductor.compile_threads": _HOW,  # by default the number of CPUs
+    "inductor.worker_start_method": _HOW,
+    "inductor.quiesce_async_compile_pool": _HOW,
+    "inductor.quiesce_async_compile_time": _HOW,
+    "inductor.compile_worker_wait_timeout": _HOW,
+    "inductor.file_lock_timeout": _HOW,
+    "inductor.worker_suppress_logging": _SHOWS,
+    "inductor.verbose_progress": _SHOWS,
+    "inductor.disable_progress": _SHOWS,
+    "comms.reorder_sink_verbose_logging": _SHOWS,
+    "shapes.print_specializations": _SHOWS,
+    "shapes.extended_debug_guard_added": _SHOWS,
+    "shapes.extended_debug_create_symbol": _SHOWS,
+    "shapes.extended_debug_cpp": _SHOWS,
+    "shapes.extended_debug_current_loc": _SHOWS,
+    "inductor.torchinductor_worker_logpath": _WHERE,
+    "inductor.worker_log_path": _WHERE,
+    "functorch.memory_budget_pareto_dir": _WHERE,
+    "inductor.cutlass.cutlass_dir": _WHERE,
+    "inductor.cuda.cutlass_dir": _WHERE,
+    "inductor.xpu.cutlass_dir": _WHERE,
+    "inductor.aot_inductor.output_path": _WHERE,
+    "comms.env_str": "a variable that torch's settings file leaves behind; the setting made from it is in the key",
+}
+
+# Debug output of a compile: nothing of it is written on a hit, whose code is the same. Except one, below.
+_IGNORED_PREFIX = "inductor.trace."
+
+# Settings that name a file whose content steers the compiler.
+_BY_CONTENT = frozenset({"inductor.aten_distributed_optimizations.profile_guided_estimations_profile_path"})
+
+
+def inductor_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What `torch.compile(backend="inductor", mode=..., options=...)` would patch into Inductor's settings.
+
+    Raises torch's own errors for an unknown mode or option.
+    """
+    return dict(torch._TorchCompileInductorWrapper(mode, dict(options or {}), None).config)
+
+
+def patched_settings(patches: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    return compat.inductor_config.patch(dict(patches)) if patches else contextlib.nullcontext()
+
+
+@functools.lru_cache(maxsize=4096)
+def _reaches_code(module: str, name: str) -> str | None:
+    """A setting's full name, or None for one that no compiled code depends on."""
+    full = f"{module}.{name}"
+    return None if full in IGNORED_SETTINGS or full.startswith(_IGNORED_PREFIX) else full
+
+
+def settings_in_force() -> dict[str, Any]:
+    """Every setting of torch that can reach generated code, by `module.name`. Raises Uncacheable."""
+    found: dict[str, Any] = {}
+    for prefix, module in compat.config_modules.items():
+        for name, value in module.get_config_copy().items():
+            full = _reaches_code(prefix, name)
+            if full is None:
+                continue
+            found[full] = _identify(full, value)
+            if isinstance(value, dict) and len(value) > 1:
+                found[f"{full}.__order__"] = list(value)  # in which the passes that it names are run
+    # Whether provenance is kept in the result.
+    found["inductor.trace.provenance_tracking_level"] = compat.inductor_config.trace.provenance_tracking_level
+    found.update(_of_torch_compiler())
+    found["sm_carveout"] = compat.sm_carveout()
+    found["dynamo.custom_ops_profile"] = compat.custom_ops_profile()
+    found.update(_registered())
+    found.update(_read_at_import())
+    return found
+
+
+# Of `torch.compiler.config`: where profiles are kept, and what has reached the graph before it comes here.
+_ELSEWHERE = frozenset(
+    """
+    job_id pgo_extra_read_key pgo_extra_write_key force_disable_caches dynamic_sources dynamic_values unbacked_sources
+    """.split()
+)
+
+
+def _of_torch_compiler() -> Iterator[tuple[str, Any]]:
+    """Settings of `torch.compiler.config` that reach code (`compile_on_one_rank` is one since torch 2.14)."""
+    for name, value in torch.compiler.config.get_config_copy().items():
+        if name not in _ELSEWHERE:
+            yield f"compiler.{name}", _identify(f"compiler.{name}", value)
+
+
+def _read_at_import() -> Iterator[tuple[str, Any]]:
+    """Limits of a pass that are read when its module is imported, where these are not what the settings say now."""
+    module: Any = sys.modules.get("torch._inductor.fx_passes.decompose_mem_bound_mm")
+    options = compat.inductor_config.post_grad_fusion_options.get("decompose_mm_pass", {})
+    for name, value in vars(module).items() if module is not None else ():
+        default = getattr(module, name.upper(), None) if name.islower() else None
+        if isinstance(default, int) and options.get(name, default) != value:
+            yield f"decompose_mm_pass.{name}", value
+
+
+def _registered() -> Iterator[tuple[str, Any]]:
+    """What extensions registered with Inductor's code generators."""
+    codegen = sys.modules.get("torch._inductor.codegen.common")  # who registers a backend has imported it
+    for name in ("custom_backend_passes", "custom_backend_codegen_configs"):
+        for device, value in getattr(codegen, name, {}).items():
+            if value is not None:
+                yield f"{name}.{device}", _identify(name, value)
+    for device, generator in getattr(codegen, "device_codegens", {}).items():
+        for role, made_by in vars(generator).items():
+            if made_by is not None and foreign(made_by) is not None:
+                raise Uncacheable(
+                    f"code for {device} is generated by {made_by!s:.80} ({role}), from outside torch; "
+                    "nothing says when it changes"
+                )
+
+
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
+def _identify(name: str, value: Any) -> Any:
+    """Custom passes by their `uuid()`; one without stays as it is, and the encoder refuses it."""
+    if name in _BY_CONTENT and value:
+        return _content(name, value)
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_identify(name, item) for item in value)
+    if isinstance(value, type) and not is_fixed(value.__module__):
+        return _identify(name, _instance(name, value))  # by its name alone an edited class would stay the same
+    uuid = getattr(value, "uuid", None)
+    if callable(uuid) and not isinstance(value, type) and (identity := uuid()) is not None:
+        return ["uuid", f"{type(value).__module__}.{type(value).__qualname__}", identity]
+    return value
+
+
+def _instance(name: str, factory: type) -> Any:
+    """As torch does for `inductor_choices_class`: the class is made, and asked for its `uuid()`."""
+    if not hasattr(factory, "uuid"):
+        raise Uncacheable(f"{name}: {factory.__qualname__} has no uuid() that says when it changes; give it one")
+    return factory()
+
+
+def _content(name: str, path: str) -> list[str]:
+    try:
+        return ["file", sha256_hex(Path(path).read_bytes())]
+    except OSError as error:
+        raise Uncacheable(f"{name}: {path} cannot be read ({error})") from None

@@ -1,0 +1,43 @@
+"""What torch knows and the graph does not say: settings, symbols, custom code. Feeds the key; keys nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch.fx import GraphModule, Node
+from warmgraph.hashing import Surroundings
+
+from ..artifact.guards import overlapping
+from ..torch_api import compile as compat
+from .compiler_settings import settings_in_force
+from .custom_code import custom_code, triton_kernel
+from .saved_tensors_hooks import inlined_hooks
+
+
+def surroundings(
+    gm: GraphModule, inputs: Sequence[Any], backend: str, settings: Mapping[str, Any] | None = None
+) -> Surroundings:
+    """Everything for `hashing.key_of` beside the graph and its inputs. Settings must be patched already.
+
+    settings: what reaches this backend's code beside the settings that reach all.
+    """
+    env = compat.shape_env(inputs)
+    return Surroundings(
+        compiler={"backend": backend, **settings_in_force(), **(settings or {})},
+        code=custom_code(gm),
+        symbol=functools.partial(compat.symbol_facts, env),
+        resolve=_resolve,
+        fresh=compat.fresh_fake,
+        overlapping=overlapping,
+        cpu_code=bool(compat.inductor_config.cpp_wrapper),
+        hooks=inlined_hooks(gm, inputs),
+    )
+
+
+def _resolve(node: Node) -> Mapping[str, Any] | None:
+    """Triton kernels are called by their index in a table of this process."""
+    if "kernel_idx" not in node.kwargs:
+        return None
+    return triton_kernel(node)

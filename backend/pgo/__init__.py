@@ -1,0 +1,1 @@
+"""Profile-guided dynamic sizes: which frames met which sizes, learnt and shared."""

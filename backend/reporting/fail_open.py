@@ -1,0 +1,65 @@
+"""Where the backend fails open, and only here: whatever breaks, the graph is compiled normally."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from warmgraph.cache import fork_safe_lock
+
+from ..torch_api.compile import COMPILE_ERRORS, CONTROL_FLOW
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_warned: set[str] = set()
+_lock = fork_safe_lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A stage that did not work: which, and one line on why."""
+
+    stage: str
+    why: str
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    value: T
+
+
+def attempt(stage: str, strict: bool, function: Callable[..., T], *args: Any) -> Done[T] | Failure:
+    """Call `function`; an exception becomes a Failure, unless `strict` or it steers Dynamo itself."""
+    try:
+        return Done(function(*args))
+    except CONTROL_FLOW:
+        raise
+    except Exception as error:
+        if strict or (stage == "compile" and isinstance(error, COMPILE_ERRORS)):
+            raise
+        why = f"{type(error).__name__}: {error}".split("\n")[0]
+        log.debug("%s failed", stage, exc_info=True)
+        return Failure(stage, why, error)
+
+
+# Trouble of this process or host, which says nothing of an entry.
+_LOCAL = (MemoryError, OSError, ImportError, torch.OutOfMemoryError)
+
+
+def blames_entry(failure: Failure) -> bool:
+    """Whether a failed load is the entry's fault, so that it should fail nobody else."""
+    return not isinstance(failure.error, _LOCAL)
+
+
+def warn_once(about: str, message: str, *args: Any) -> None:
+    """One WARNING per process and subject; repeats go to DEBUG."""
+    with _lock:
+        first = about not in _warned
+        _warned.add(about)
+    log.log(logging.WARNING if first else logging.DEBUG, message, *args)

@@ -1,0 +1,126 @@
+"""Compiling with the result kept: AOTAutograd's own cache is bent, on this thread, to hand results to us.
+
+Nothing of torch's caches is read or written meanwhile. Which names are replaced is checked against torch's
+source by `tests/backend/test_torch_compat.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from warmgraph.cache import fork_safe_lock
+
+from . import compile as compat
+from .donated_buffers import spare_live
+
+_capture = threading.local()
+
+
+def _let_patches_win() -> None:
+    """Who switches torch's caches off by an environment variable may still want this one, which needs their machinery.
+
+    Such a variable wins over every patch; as a default it holds wherever we do not compile.
+    """
+    for module, name in (
+        (compat.inductor_config, "fx_graph_cache"),
+        (compat.functorch_config, "enable_autograd_cache"),
+    ):
+        entry = module._config[name]
+        if entry.env_value_force is not compat.UNSET:
+            entry.env_value_default, entry.env_value_force = entry.env_value_force, compat.UNSET
+
+
+_let_patches_win()
+
+
+class Results:
+    """What AOTAutograd handed over on one thread, by the order in which it began."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.saved: dict[str, Any] = {}
+        self.problem: str | None = None
+
+    def begin(self) -> str:
+        self.begun += 1
+        return f"warmgraph-{self.begun}"
+
+    def outermost(self) -> Any | None:
+        """The result of the first compile begun: a nested one (inside another's lowering) is not it."""
+        return self.saved.get("warmgraph-1")
+
+
+@contextlib.contextmanager
+def capture_result() -> Iterator[Results]:
+    """While open, what AOTAutograd would put into its own cache on this thread lands in the results.
+
+    torch's caches are neither read nor written meanwhile: a wrong hit of theirs must not be published
+    under a right key of ours, and a graph is not hashed twice.
+    """
+    _install_interceptors()
+    previous = getattr(_capture, "results", None)
+    _capture.results = results = Results()
+    try:
+        with (
+            compat.functorch_config.patch(
+                bundled_autograd_cache=True, force_non_lazy_backward_lowering=True, enable_autograd_cache=True
+            ),
+            compat.inductor_config.patch(bundle_triton_into_fx_graph_cache=True),
+        ):
+            yield results
+    finally:
+        _capture.results = previous
+
+
+def is_capturing() -> bool:
+    """Whether results of this thread are being captured."""
+    return getattr(_capture, "results", None) is not None
+
+
+def _try_load(original: Callable[..., Any]) -> Callable[..., Any]:
+    def try_load(mod: Any, args: Any, aot_config: Any, *rest: Any, **named: Any) -> Any:
+        results = getattr(_capture, "results", None)
+        if results is None:
+            return original(mod, args, aot_config, *rest, **named)
+        symints = compat.AOTAutogradCache._filter_backed_symints(args)
+        info = compat.AOTAutogradCacheInfo(results.begin(), time.time_ns(), forward_symints=symints)
+        if aot_config.__dataclass_params__.frozen:
+            return None, dataclasses.replace(aot_config, cache_info=info)  # since 2.13: (fn, new config)
+        aot_config.cache_info = info
+        return None
+
+    return try_load
+
+
+def _save(original: Callable[..., Any]) -> Callable[..., Any]:
+    def save(key: str, entry: Any, remote: bool) -> None:
+        results = getattr(_capture, "results", None)
+        if results is None:
+            original(key, entry, remote)
+            return
+        try:
+            spare_live(entry)  # before pre_save takes the live graphs out of it
+            entry.pre_save()
+        except Exception as error:  # noqa: BLE001 - as torch's own: the compile is good, only keeping it is not
+            results.problem = f"{type(error).__name__}: {error}"
+        else:
+            results.saved[key] = entry
+
+    return save
+
+
+_installed = fork_safe_lock()
+
+
+def _install_interceptors() -> None:
+    with _installed:
+        if not hasattr(compat.AOTAutogradCache.try_load, "_warmgraph"):
+            for name, wrap in (("try_load", _try_load), ("save", _save)):
+                replacement = wrap(getattr(compat.AOTAutogradCache, name))
+                replacement._warmgraph = True  # type: ignore[attr-defined]
+                setattr(compat.AOTAutogradCache, name, staticmethod(replacement))

@@ -1,0 +1,1 @@
+"""What code outside torch changed in torch, compared with torch as it was installed."""

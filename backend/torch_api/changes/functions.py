@@ -1,0 +1,195 @@
+"""Functions of torch's that code outside torch replaced: in its modules and classes. Finds them; describes none.
+
+Only modules whose functions a compile runs, or that a graph's functions run while they are traced; what Dynamo traces
+through is in the graph as it is.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from typing import Any
+
+import torch
+from warmgraph.hashing import foreign, plain_defaults, sha256_hex
+
+from .. import operators as operators
+
+_PREFIXES = (
+    "torch._inductor",
+    "torch._functorch",
+    "torch._decomp",
+    "torch._refs",
+    "torch._prims",
+    "torch._prims_common",
+    "torch._utils",
+    "torch._VF",
+    "torch.autograd",
+    "torch._dynamo.backends",
+    "torch.nn._reduction",
+    "torch._meta_registrations",
+    "torch._subclasses",
+    "torch._higher_order_ops",
+    "torch._library",
+    "torch._ops",
+    "torch._dispatch",
+    "torch._guards",
+    "torch._tensor",
+    "torch._native",
+    "torch._vmap_internals",
+    "torch.fx",
+    "torch.functional",
+    "torch.nn.functional",
+    "torch.special",
+    "torch.linalg",
+    "torch.fft",
+    "torch.utils._sympy",
+    "torch.utils._python_dispatch",
+)
+
+
+_BELOW = tuple(prefix + "." for prefix in _PREFIXES)
+
+_GENERATED = "torch._inductor.runtime.compile_tasks."  # what Inductor generated in this process
+
+
+class _Space:
+    """One module's or class's names, and what of them was replaced; looked at again when it has changed."""
+
+    __slots__ = ("name", "names", "own", "replaced", "version")
+
+    def __init__(self, name: str, names: dict[str, Any]) -> None:
+        self.name = name
+        self.names = names
+        self.version = -1
+        self.replaced: dict[str, Any] = {}
+        self.own = ""  # digest of torch's own functions here, of a space in `_NAMED`
+
+    def look(self, clean: set[int]) -> None:
+        self.version = operators.dict_version(self.names)
+        self.replaced = {}
+        if self.name in _NAMED:
+            self.own = _digest(self.name, self.names)
+        if self.name == _OF_FX:
+            return
+        for name, value in tuple(self.names.items()):
+            kind = type(value)
+            if kind in _PLAIN or (kind not in _FUNCTIONS and not callable(value)) or foreign(value, clean) is None:
+                continue
+            if not name.startswith(_OF_DYNAMO) and name not in _OF_PYTHON and f"{self.name}.{name}" not in _ELSEWHERE:
+                self.replaced[f"{self.name}.{name}"] = value
+
+
+# Where functions lie that graphs name, or that those call: one of them may be exchanged for another of torch's own.
+# All are there once Dynamo is imported, and torch adds no function later.
+_NAMED = frozenset(
+    """
+    torch torch.functional torch.nn.functional torch.Tensor torch._tensor torch._refs torch._refs.nn.functional
+    torch._refs.special torch._refs.linalg torch._refs.fft torch._decomp.decompositions torch._meta_registrations
+    torch._prims_common torch._prims_common.wrappers torch._prims torch._decomp
+    """.split()
+)
+
+
+_COMPILED = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+)
+
+
+def _digest(space: str, names: dict[str, Any]) -> str:
+    lines = []
+    for name, held in tuple(names.items()):
+        if f"{space}.{name}" in _ELSEWHERE:
+            continue
+        # Dynamo itself wraps some functions at the first compile. (`torch.ops` would make a namespace of any name.)
+        value = getattr(held, "__wrapped__", held) if isinstance(held, types.FunctionType) else held
+        if isinstance(value, types.FunctionType):
+            where = f"{value.__code__.co_firstlineno} {value.__code__.co_name} {plain_defaults(value)}"
+        elif isinstance(value, _COMPILED):
+            where = value.__name__
+        else:
+            continue
+        lines.append(f"{name} {getattr(value, '__module__', None)} {value.__qualname__} {where}")
+    return sha256_hex("\n".join(sorted(lines)).encode())
+
+
+_FUNCTIONS = frozenset({types.FunctionType, types.MethodType, staticmethod, classmethod, property})
+_PLAIN = frozenset(
+    {types.ModuleType, str, int, float, bool, type(None), dict, list, tuple, set, frozenset, torch.dtype}
+)
+# Functions at torch's top that no graph names and no compile runs; programs do replace them.
+_ELSEWHERE = frozenset(
+    f"torch.{name}"
+    for name in """
+    load save compile export manual_seed seed initial_seed get_rng_state set_rng_state from_file set_printoptions
+    set_default_device set_default_dtype set_default_tensor_type set_num_threads set_float32_matmul_precision
+    use_deterministic_algorithms typename is_tensor is_storage
+    """.split()
+)
+# What Dynamo puts into a module whose functions it compiled, and the class by which FX makes a function of a text.
+_OF_DYNAMO = ("__compiled_fn_", "__resume_at_", "__nested_fn_", "__import_")
+_OF_FX = "torch.fx.graph_module._CodeOnlyModule"
+_OF_PYTHON = frozenset("__builtins__ __loader__ __spec__".split())
+_spaces: dict[int, _Space] = {}  # by the id of its dictionary, which lives as long as the module or class
+_kept: list[Any] = []
+_modules: dict[str, Any] = {}
+_seen = 0  # how many modules there were
+_names: list[dict[str, Any]] = []  # of each space, with the version at the last look: compared at each key
+_versions: list[int] = []
+_found: tuple[str, dict[str, Any]] = ("", {})
+
+
+def patched_functions(clean: set[int]) -> tuple[str, dict[str, Any]]:
+    """`module.name` or `module.Class.name` -> what stands there now. 15 ms at first, then 0.05 to 0.1 ms.
+
+    And a digest of torch's own functions where graphs find theirs. The same object as before while nothing changed.
+    clean: as `foreign` takes it.
+    """
+    global _seen, _found
+    if len(sys.modules) != _seen:
+        _seen = len(sys.modules)
+        for name, module in tuple(sys.modules.items()):
+            if name not in _modules and isinstance(module, types.ModuleType) and _counts(name):
+                _modules[name] = module
+                _add(name, vars(module), module)
+    if _versions != [*map(operators.dict_version, _names)]:
+        for space in tuple(_spaces.values()):
+            if space.version != operators.dict_version(space.names):
+                space.look(clean)
+                _add_classes(space, clean)
+        _names[:] = [space.names for space in _spaces.values()]
+        _versions[:] = [space.version for space in _spaces.values()]
+        own = "\n".join(sorted(f"{space.name} {space.own}" for space in _spaces.values() if space.own))
+        replaced = {name: value for space in _spaces.values() for name, value in space.replaced.items()}
+        _found = sha256_hex(own.encode()), replaced
+    return _found
+
+
+def _counts(name: str) -> bool:
+    return name == "torch" or name in _PREFIXES or (name.startswith(_BELOW) and not name.startswith(_GENERATED))
+
+
+def _add(name: str, names: dict[str, Any], owner: Any) -> None:
+    if id(names) not in _spaces:
+        _spaces[id(names)] = _Space(name, names)
+        _kept.append(owner)
+        _names.append(names)
+        _versions.append(-1)
+
+
+def _add_classes(space: _Space, clean: set[int]) -> None:
+    """The classes that a module defines, each with its own names."""
+    if space.name not in _modules:
+        return
+    for value in tuple(space.names.values()):
+        if isinstance(value, type) and (value.__module__ == space.name or value is torch.Tensor):
+            if value.__qualname__.startswith("_TorchCompile"):
+                continue  # what `torch.compile` makes for its own backends
+            (names,) = gc.get_referents(value.__dict__)  # behind the proxy that Python shows
+            _add(f"{value.__module__}.{value.__qualname__}", names, value)
+            if _spaces[id(names)].version == -1:
+                _spaces[id(names)].look(clean)

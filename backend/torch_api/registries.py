@@ -1,0 +1,275 @@
+"""What was registered for operators in this process, by torch or by users. Only reads torch's tables."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import weakref
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+import torch
+from warmgraph.hashing import TORCH_NAMESPACES, comes_with_torch
+
+from .operators import (
+    OpOverload,
+    OpOverloadPacket,
+    _computation_dtype_map,
+    _higher_order_ops,
+    extra_random_decomps,
+    fake_impls,
+    global_decomposition_table,
+    registered_hop_fake_fns,
+    simple_registry,
+)
+
+# --- tables from operators to Python functions -------------------------------------------------------------
+
+
+def base_tables() -> dict[str, dict[Any, Any]]:
+    """Tables that are complete as soon as Dynamo is imported."""
+    tables = {f"decompositions {name}": table for name, table in global_decomposition_table.items()}
+    return {
+        **tables,
+        "fake implementations": fake_impls.op_implementations_dict,
+        "types to compute in": _computation_dtype_map,
+    }
+
+
+def growing_tables() -> dict[str, dict[Any, Any]]:
+    """Tables that torch itself adds to when something is first used: only what comes from outside counts."""
+    quick = fake_impls.get_fast_op_impls
+    named = {"fakes": registered_hop_fake_fns, "decompositions of random numbers": extra_random_decomps}
+    return {**named, **({"quick fakes": quick()} if quick.cache_info().currsize else {})}
+
+
+_INDUCTOR = {
+    "torch._inductor.lowering": (
+        "lowerings",
+        "_maybe_layout_constraints",
+        "needs_realized_inputs",
+        "foreach_ops",
+        "inplace_foreach_ops",
+        "inplaceable_foreach_ops",
+    ),
+    "torch._inductor.decomposition": ("decompositions",),
+    "torch._inductor.constant_folding": ("_dont_constant_fold",),
+    "torch._inductor.ir": ("REDUCTION_COMBINE_FN",),
+    "torch._inductor.codegen.common": ("pointwise_overrides_data",),
+    "torch._inductor.codegen.cpp_utils": ("DTYPE_TO_CPP",),
+    "torch._inductor.codegen.custom_extern_kernel_codegen": ("CUSTOM_EXTERN_KERNEL_CODEGEN",),
+    "torch._functorch.aot_autograd": ("aot_autograd_decompositions",),
+    "torch._inductor.fx_passes.post_grad": ("noop_registry",),
+    "torch._inductor.fx_passes.reinplace": ("inplaceable_ops", "inplaceable_foreach_ops", "META_ONLY_OPS"),
+}
+
+
+def inductor_is_imported() -> bool:
+    """Whether any of Inductor's tables exists: it takes a second to import, and a hit does without it."""
+    return any(module in sys.modules for module in _INDUCTOR)
+
+
+def inductor_tables() -> dict[str, dict[Any, Any] | list[Any]]:
+    """Tables that Inductor has besides, of what is imported of it; a set as the table that torch keeps it in."""
+    found: dict[str, dict[Any, Any] | list[Any]] = {}
+    for module, names in _INDUCTOR.items():
+        for name in names:
+            table = getattr(sys.modules.get(module), name, None)
+            table = getattr(table, "_dict", table)
+            if isinstance(table, (dict, list)):
+                found[f"{module.removeprefix('torch.')}.{name}"] = table
+    return found
+
+
+def generated_functions() -> dict[str, Any] | None:
+    """The globals of functions that Inductor writes as text and executes (operations of its loops), if it did."""
+    handlers: Any = sys.modules.get("torch._inductor.ops_handler")
+    return handlers.DefaultHandler.abs.__globals__ if handlers is not None else None
+
+
+FILLED_WHILE_COMPILING = ("_inductor.lowering.lowerings", "_inductor.lowering._maybe_layout_constraints")
+
+
+def is_made_while_compiling(target: Any, function: Any) -> bool:
+    """Whether an entry is one that Inductor makes for an operator when it first meets it.
+
+    A call of that very operator; or, for one that does not come with torch, the layout that its tags ask for.
+    """
+    handler = inspect.unwrap(function) if isinstance(function, FunctionType) else function
+    name = getattr(handler, "__qualname__", "")
+    if name.startswith(("constrain_to_", "require_contiguous")):
+        return isinstance(target, OpOverload) and target.namespace not in TORCH_NAMESPACES
+    if not name.startswith(("fallback_handler.", "make_fallback.")):
+        return False
+    return any(cell.cell_contents is target for cell in handler.__closure__ or ())
+
+
+_SHARDING = ("op_to_rules", "op_strategy_funcs", "op_single_dim_strategy_funcs", "op_to_schema_info")
+
+
+def sharding_rules() -> dict[str, dict[Any, Any]]:
+    """Tables by which DTensor places an operator's results. Empty before it is imported."""
+    tensors: Any = sys.modules.get("torch.distributed.tensor")
+    dispatcher = getattr(getattr(tensors, "DTensor", None), "_op_dispatcher", None)
+    rules = getattr(dispatcher, "sharding_propagator", None)
+    return {f"sharding {name}": getattr(rules, name) for name in _SHARDING if hasattr(rules, name)}
+
+
+def fake_rules() -> dict[str, Any]:
+    """Rules by which fake tensors answer for several operators at once, by their number."""
+    return {str(number): function for number, (_, function) in enumerate(fake_impls.op_implementations_checks)}
+
+
+# --- single operators --------------------------------------------------------------------------------------
+
+
+def operator_tables() -> Iterator[tuple[Any, dict[Any, Any]]]:
+    """(operator, table) for every table that an operator of torch's has: Python kernels by key, mode, or transform."""
+    for packet in _packets():
+        for overload in tuple(vars(packet).values()):
+            if isinstance(overload, OpOverload):
+                yield overload, overload.py_kernels
+                yield overload, overload.python_key_table
+    for operator in _higher_order_ops.values():
+        yield operator, operator.py_kernels
+        yield operator, operator.python_key_table
+        yield operator, operator.functorch_table
+
+
+def _packets() -> Iterator[Any]:
+    for namespace in tuple(vars(torch.ops).values()):
+        if getattr(namespace, "name", None) in TORCH_NAMESPACES:
+            yield from (item for item in tuple(vars(namespace).values()) if isinstance(item, OpOverloadPacket))
+
+
+def name_of(operator: Any) -> str:
+    """`aten::sin`, `higher_order::cond`."""
+    return str(operator.name()) if isinstance(operator, OpOverload) else f"higher_order::{operator._name}"
+
+
+def operators_of_namespaces() -> Iterator[dict[str, Any]]:
+    """The tables that grow when an operator of torch's is first asked for: of a namespace, of an operator's name."""
+    yield vars(torch.ops)
+    yield _higher_order_ops
+    for namespace in vars(torch.ops).values():
+        if getattr(namespace, "name", None) in TORCH_NAMESPACES:
+            yield vars(namespace)
+    yield from map(vars, _packets())
+
+
+def library_entries() -> Iterator[tuple[str, str, Any]]:
+    """(operator, role, function) of what torch.library keeps for torch's own operators: fakes, rules of dispatch."""
+    for name, entry in simple_registry.singleton._data.items():
+        if name.partition("::")[0] in TORCH_NAMESPACES:
+            if entry.fake_impl.kernel is not None:
+                yield name, "fake", entry.fake_impl.kernel.func
+            for kind, function in entry.torch_dispatch_rules._data.items():
+                yield name, f"dispatch {kind.__module__}.{kind.__qualname__}", function
+
+
+def fakes_of_primitives() -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """(operator, fake, where it is kept) of torch's primitive operators, which carry their fakes themselves."""
+    for packet in vars(torch.ops.prims).values():
+        for overload in vars(packet).values() if isinstance(packet, OpOverloadPacket) else ():
+            if isinstance(overload, OpOverload) and hasattr(overload, "prim_meta_impl"):
+                yield overload.name(), overload.prim_meta_impl, vars(overload)
+
+
+def registry_of_libraries() -> dict[str, Any]:
+    """The table behind `library_entries`."""
+    found: dict[str, Any] = simple_registry.singleton._data
+    return found
+
+
+# --- kernels that torch.library gave to the dispatcher, which does not hand them out ------------------------
+
+
+# Library -> (how many kernels it had, whether they are torch's): asking the dispatcher takes 20 microseconds each.
+_asked: weakref.WeakKeyDictionary[Any, tuple[int, bool]] = weakref.WeakKeyDictionary()
+
+
+def kernels_from_outside() -> set[tuple[str, str]]:
+    """(operator, dispatch key) of Python kernels for torch's own operators that code outside torch registered."""
+    found = set()
+    for finalizer in tuple(weakref.finalize._registry):  # type: ignore[attr-defined]
+        library = (finalizer.peek() or (None,))[0]
+        if not isinstance(library, torch.library.Library) or library.ns not in TORCH_NAMESPACES:
+            continue
+        kernels = [tuple(name.split("/")[1:]) for name in library._op_impls]
+        count, is_torchs = _asked.get(library, (-1, False))
+        if count != len(kernels):
+            is_torchs = not kernels or _is_torchs(library.ns, kernels)
+            _asked[library] = len(kernels), is_torchs
+        if not is_torchs:
+            found |= {(f"{library.ns}::{name}", key or "CompositeImplicitAutograd") for name, key in kernels}
+    return found
+
+
+def count_of_kernels() -> tuple[int, int]:
+    """Changes when a Python kernel is registered or goes."""
+    return len(torch.library._impls), len(weakref.finalize._registry)  # type: ignore[attr-defined]
+
+
+def _is_torchs(namespace: str, kernels: list[tuple[str, ...]]) -> bool:
+    """Whether a library's kernels were registered from a file of torch's; a few are asked, since all came together."""
+    return any(
+        not any(
+            line.startswith(key or "CompositeImplicitAutograd") and _is_from_outside(namespace, line)
+            for line in torch._C._dispatch_dump(f"{namespace}::{name}").splitlines()
+        )
+        for name, key in kernels[:3]
+    )
+
+
+# Where `torch.library.register_vmap` and its like make a library for the user's kernel.
+_FOR_USERS = (torch.library.__file__, simple_registry.__file__.rpartition("/")[0])
+
+
+def _is_from_outside(namespace: str, line: str) -> bool:
+    """Whether a line of the dispatcher's account tells of a Python file that is none of torch's."""
+    file = line.partition("registered at ")[2].partition(" :: ")[0].rpartition(":")[0]
+    if namespace == "aten" and file.startswith(_FOR_USERS):
+        return True
+    return file.endswith((".py", ">")) and not comes_with_torch(file)
+
+
+# --- operators that do not come with torch -------------------------------------------------------------------
+
+
+def autotuned_operators() -> list[Any]:
+    """Operators for which the user has Inductor choose among implementations (`register_custom_op_autotuning`)."""
+    lowering: Any = sys.modules.get("torch._inductor.lowering")
+    if hasattr(lowering, "user_lowerings"):
+        return list(lowering.user_lowerings)
+    # torch 2.11 has them among all others, under names of torch's own; but their code lies where they are made.
+    makes = sys.modules.get("torch._inductor.kernel.custom_op")
+    found = getattr(lowering, "lowerings", {}).items() if makes is not None else ()
+    return [target for target, function in found if getattr(function, "__globals__", None) is vars(makes)]
+
+
+def library_kernels(name: str) -> set[str]:
+    """Dispatch keys for which Python registered a kernel through `torch.library.Library` (by default: composite)."""
+    prefix = name.replace("::", "/") + "/"
+    keys = (key.rpartition("/")[2] for key in torch.library._impls if key.startswith(prefix))
+    return {key or "CompositeImplicitAutograd" for key in keys}
+
+
+def kernels_over(name: str) -> set[str]:
+    """Dispatch keys of an operator whose Python kernel is from a file outside torch (`Library.impl` of the user's)."""
+    lines = torch._C._dispatch_dump(name).splitlines()
+    return {line.partition(":")[0].partition("[")[0] for line in lines[3:] if _is_from_outside("", line)}
+
+
+def traced_kernels(overload: Any) -> set[str]:
+    """Dispatch keys whose kernels of an operator run while AOTAutograd traces it."""
+    keys = (
+        "CompositeImplicitAutograd",
+        "CompositeExplicitAutograd",
+        "Autograd",
+        "AutogradCPU",
+        "AutogradCUDA",
+        "Meta",
+    )
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return {key for key in keys if has(overload.name(), key)}

@@ -1,0 +1,1 @@
+"""Hits compared with a compile of their own."""

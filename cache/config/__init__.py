@@ -1,0 +1,1 @@
+"""Settings: the environment, the arguments, and Redis URLs, parsed and checked."""

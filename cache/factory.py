@@ -1,0 +1,194 @@
+"""From settings to a cache: which stores there are, how each is treated, who may compile. Decides nothing later."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from .config.config import Settings, journal_dir, local_verifier, rank, remote_verifier, store_root
+from .config.parsing import Mode
+from .journal.journal import Journal
+from .profiles.store import Learning, Place
+from .stores.circuit_breaker import Health, Probe
+from .stores.disk.folder import open_private
+from .stores.disk.locks import FileLeases
+from .stores.disk.store import DiskStore
+from .stores.memory import MemoryStore
+from .stores.redis import EventStream, RedisLease, RedisLeases, RedisStore
+from .tiers.flight import Flights
+from .tiers.tiers import Cache, OnPublished, Policy
+from .typing import Held, Lease, Leases, Store, StoreUnavailable
+
+
+def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -> Cache:
+    """The cache of these settings: memory, then disk, then Redis if there is one.
+
+    Without a usable folder it is without it, with a warning; strict: raises StoreUnavailable. Whether Redis
+    answers is found out later: connecting begins here, in the background.
+    """
+    return _open(settings, on_published)[0]
+
+
+def open_journaled(settings: Settings) -> tuple[Cache, Journal | None]:
+    """As `open_cache`, and with it the journal: in the folder, and in the fleet's stream where there is a Redis.
+
+    None where nothing may be written. Outages of the cache's tiers are journaled from here on.
+    """
+    cache, remote, health = _open(settings, None)
+    if settings.mode not in (Mode.READWRITE, Mode.REFRESH):
+        return cache, None
+    sick = cache.health()
+    stream = None
+    if remote is not None and not remote.readonly:
+        stream = EventStream(
+            remote.clients,
+            namespace=settings.namespace,
+            ttl=settings.ttl,
+            usable=lambda: health.usable("redis", "read"),
+            failed=lambda error: health.failed("redis", "write", error),
+        )
+    # A folder that is not ours to write, or was refused, is not journaled in either.
+    folder = None if "disk" in sick else journal_dir(settings)
+    if folder is None and stream is None:
+        return cache, None
+    send = None if stream is None else stream.append
+    journal = Journal(folder, send=send, namespace=settings.namespace, job=settings.job)
+    for tier, why in sick.items():
+        journal.outage(tier, why)
+    health.on_outage = weakref.WeakMethod(journal.outage)
+    return cache, journal
+
+
+def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, RedisStore | None, Health]:
+    remote = open_remote(settings) if settings.mode is not Mode.OFF else None
+    probes: dict[str, Probe] = {} if remote is None else {remote.name: remote.probe}
+    health = Health(probes)
+    slow: list[Store] = []
+    levels: list[Leases] = []
+    policies = _policies(settings)
+    if settings.mode is not Mode.OFF:
+        disk = _open_disk(settings, health)
+        if disk is not None:
+            slow.append(disk)
+            levels.append(FileLeases(disk.root))
+    if remote is not None:
+        slow.append(remote)
+        levels.append(_Guarded(RedisLeases(remote.clients, namespace=settings.namespace, rank=rank()), health))
+        remote.warm_up()
+    if settings.mode is not Mode.READWRITE:  # who does not look up, or does not publish, holds up nobody
+        levels = []
+    wait = 0.0 if settings.mode is Mode.REFRESH else settings.wait
+    cache = Cache(
+        MemoryStore(),
+        slow,
+        mode=settings.mode,
+        strict=settings.strict,
+        max_size=settings.max_size,
+        max_files=settings.max_files,
+        on_published=on_published,
+        health=health,
+        policies=policies,
+        signer=settings.keyring.signer,
+        flights=Flights([one for one in levels if not policies[one.name].readonly], wait=wait),
+        learning=_learning(settings, slow, policies, health),
+    )
+    return cache, remote, health
+
+
+def open_remote(settings: Settings) -> RedisStore | None:
+    """The Redis of these settings, if they name one. Connects to nothing."""
+    if settings.url is None:
+        return None
+    return RedisStore(
+        settings.url,
+        namespace=settings.namespace,
+        signer=settings.keyring.signer,
+        verifier=remote_verifier(settings),
+        ttl=settings.ttl,
+        readonly=Mode.READONLY in (settings.mode, settings.url_mode),
+    )
+
+
+def _learning(settings: Settings, stores: Sequence[Store], policies: Mapping[str, Policy], health: Health) -> Learning:
+    signer = settings.keyring.signer
+    places = []
+    for store in stores:
+        policy = policies[store.name]
+        vouched = settings.keyring.verifier(unsigned=not policy.remote or signer is None)
+        place = Place(store, policy.verifier, vouched, policy.readonly, policy.remote)
+        places.append(replace(place, connecting=store.connecting) if isinstance(store, RedisStore) else place)
+    return Learning(places, mode=settings.mode, strict=settings.strict, health=health, signer=signer)
+
+
+def _policies(settings: Settings) -> dict[str, Policy]:
+    local, remote = local_verifier(settings), remote_verifier(settings)
+    return {
+        "memory": Policy(verifier=local),
+        "disk": Policy(settings.dir_mode is Mode.READONLY, local),
+        "redis": Policy(settings.url_mode is Mode.READONLY, remote, remote=True),
+    }
+
+
+def _open_disk(settings: Settings, health: Health) -> DiskStore | None:
+    readonly = Mode.READONLY in (settings.mode, settings.dir_mode)
+    root = store_root(settings)
+    try:
+        if root != settings.dir:  # whoever can write above a namespace's folder can replace it
+            open_private(settings.dir, create=not readonly)
+        return DiskStore(root, readonly=readonly)
+    except StoreUnavailable as error:
+        if settings.strict:
+            raise
+        health.failed("disk", "read", error)
+        return None
+
+
+class _Guarded:
+    """Leases that are not asked for while their tier is sick, nor given back while it is silent. They expire."""
+
+    def __init__(self, leases: RedisLeases, health: Health) -> None:
+        self.name = leases.name
+        self.seconds = leases.seconds
+        self._leases = leases
+        self._health = health
+
+    def acquire(self, key: str) -> Lease | Held:
+        with self._noting():
+            found = self._leases.acquire(key)
+        return found if isinstance(found, Held) else _GuardedLease(found, self._answers)
+
+    def peek(self, key: str) -> Held | None:
+        with self._noting():
+            return self._leases.peek(key)
+
+    def _answers(self) -> bool:
+        """Not whether it may be written: one that refuses blobs can be told that nobody need wait for them."""
+        return self._health.usable(self.name, "read")
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        if not self._health.usable(self.name, "write"):
+            raise self._health.error(self.name, "write")
+        try:
+            yield
+        except StoreUnavailable as error:
+            self._health.failed(self.name, "write", error)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _GuardedLease:
+    lease: RedisLease
+    answers: Callable[[], bool]
+
+    @property
+    def token(self) -> int:
+        return self.lease.token
+
+    def release(self, *, ok: bool) -> None:
+        if self.answers():
+            self.lease.release(ok=ok)
+        else:
+            self.lease.abandon()

@@ -1,0 +1,1 @@
+"""Entries as bytes: codec, blobs, signatures and keys to sign with."""

@@ -1,0 +1,1 @@
+"""Events of a host: written, followed and counted."""

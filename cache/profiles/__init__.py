@@ -1,0 +1,1 @@
+"""Which sizes vary, merged over processes and hosts."""

@@ -1,0 +1,1 @@
+"""A folder as a store: entries, locks, eviction, verification."""

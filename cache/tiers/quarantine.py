@@ -1,0 +1,104 @@
+"""What was found to be bad: taken out of every reader's sight, or overlooked where that cannot be. Not how it is found.
+
+Only the very bytes that were bad are removed: another process may have put a good entry in their place since.
+A tier behind a network is asked in the background, for whoever found the damage has a compile to begin.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from ..format.seal import identity
+from ..process.writer import Writer
+from ..typing import BlobRef, Reason, Store, StoreUnavailable
+from .reading import Defect
+
+logger = logging.getLogger(__package__)
+
+_told: set[str | None] = set()  # what this process was warned of
+
+
+class SettingAside:
+    """For the tiers of one cache. remote: the names of those behind a network.
+
+    may_write: whether a tier may be written now. failed: told of a tier that could not be.
+    """
+
+    def __init__(
+        self,
+        tiers: Sequence[Store],
+        *,
+        remote: frozenset[str],
+        may_write: Callable[[Store], bool],
+        failed: Callable[[Store, StoreUnavailable], None],
+        writer: Writer,
+    ) -> None:
+        self._tiers = tiers
+        self._remote = remote
+        self._may_write = may_write
+        self._failed = failed
+        self._writer = writer
+        self._overlooked: set[tuple[int, bytes]] = set()  # entries, wherever they lie and whoever sealed them
+
+    def overlooks(self, sealed: bytes) -> bool:
+        """Whether this process wants nothing of these bytes any more."""
+        return bool(self._overlooked) and identity(sealed) in self._overlooked
+
+    def defect(self, store: Store, key: str, variant: str, sealed: bytes, defect: Defect) -> None:
+        """Remove what is damaged, so that it is met once; where that is impossible it is a miss each time."""
+        if defect.reason is Reason.UNTRUSTED:
+            # Left where it is: others may have its key (one is being rotated, say), and a publish replaces it.
+            level = logging.DEBUG if defect.detail in _told else logging.WARNING
+            _told.add(defect.detail)
+            logger.log(level, "a cached result is not used (%.16s, tier %s): %s", key, store.name, defect.detail)
+            return
+        # A blob that is missing was evicted, which is nobody's fault; bytes that changed are worth a look.
+        level = logging.INFO if defect.reason is Reason.INCOMPLETE else logging.WARNING
+        logger.log(level, "a cached result is not usable (%.16s, tier %s): %s", key, store.name, defect.detail)
+        self._remove(store, key, variant, defect.detail, sealed, defect.blob)
+
+    def everywhere(self, key: str, variant: str, why: str, sealed: bytes | None) -> None:
+        """Take an entry out of all tiers. sealed: that one alone; None: whatever bears its name."""
+        waiting = self._writer.pending
+        if sealed is not None:
+            self._overlooked.add(identity(sealed))
+        for store in self._tiers:
+            if sealed is None and not self._may_write(store) and store.name not in self._remote:
+                self._overlook(store, key, variant)
+            self._remove(store, key, variant, why, sealed, None)
+        if waiting:  # it may be among what is still to be written, and would come back
+            self._writer.submit(lambda: self._again(key, variant, why, sealed))
+
+    def _again(self, key: str, variant: str, why: str, sealed: bytes | None) -> None:
+        for store in self._tiers:
+            self._remove_now(store, key, variant, why, sealed, None)
+
+    def _remove(
+        self, store: Store, key: str, variant: str, why: str, sealed: bytes | None, blob: BlobRef | None
+    ) -> None:
+        if store.name in self._remote:
+            self._writer.submit(lambda: self._remove_now(store, key, variant, why, sealed, blob))
+        else:
+            self._remove_now(store, key, variant, why, sealed, blob)
+
+    def _remove_now(
+        self, store: Store, key: str, variant: str, why: str, sealed: bytes | None, blob: BlobRef | None
+    ) -> None:
+        if not self._may_write(store):
+            return
+        try:
+            if blob is not None:
+                store.drop_blob(blob)
+            store.quarantine(key, variant, why, sealed)
+        except StoreUnavailable as error:
+            self._failed(store, error)
+            if sealed is None and store.name not in self._remote:
+                self._overlook(store, key, variant)
+
+    def _overlook(self, store: Store, key: str, variant: str) -> None:
+        """Overlook the entry as it is now, in this process; a better one put in its place is seen again."""
+        try:
+            self._overlooked.update(identity(sealed) for name, sealed in store.entries(key) if name == variant)
+        except StoreUnavailable as error:
+            self._failed(store, error)

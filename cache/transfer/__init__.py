@@ -1,0 +1,1 @@
+"""Entries carried between stores: bundles in files, and copies."""

@@ -1,0 +1,117 @@
+"""What a node calls, under a name that means the same in every process. Never `str(target)` or its address."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import torch
+
+from ..origin import is_fixed
+from .encode import Uncacheable, importable_name
+
+_OVERLOAD = type(torch.ops.aten.add.Tensor)
+_PACKET = type(torch.ops.aten.add)
+
+# Namespaces of operators that come with torch: the toolchain part fixes what they do.
+TORCH_NAMESPACES = frozenset(
+    """
+    aten prim prims prims_custom inductor higher_order _c10d_functional _c10d_functional_autograd c10d
+    _dtensor quantized quantized_decomposed _quantized mkldnn onednn mkl mkldnn_prepacked profiler rngprims
+    fsdp bucketing streams symm_mem debugprims export inductor_prims device_mesh
+    """.split()
+)
+
+
+def is_operator(target: Any) -> bool:
+    """Whether `target` is a dispatcher operator (`torch.ops.namespace.name[.overload]`)."""
+    return isinstance(target, (_OVERLOAD, _PACKET))
+
+
+def is_higher_order(target: Any) -> bool:
+    """Whether `target` is a higher-order operator (`cond`, `flex_attention`, ...)."""
+    return any(base.__name__ == "HigherOrderOperator" for base in type(target).__mro__)
+
+
+def identify(target: Any) -> str:
+    """Stable identity of a call target. Raises Uncacheable for what has none."""
+    if isinstance(target, str):
+        return f"method {target}"
+    if isinstance(target, _OVERLOAD):
+        return f"op {target.namespace}::{target}"
+    if isinstance(target, _PACKET):
+        return f"packet {target._qualified_op_name}"
+    if is_higher_order(target):
+        return f"hop {target.namespace}::{target.name()}"
+    if isinstance(target, types.BuiltinFunctionType):
+        return _builtin(target)
+    if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return f"descriptor {importable_name(target.__objclass__)}.{target.__name__}"
+    if isinstance(target, types.GetSetDescriptorType):
+        return f"attribute {importable_name(target.__objclass__)}.{target.__name__}"
+    if isinstance(target, (types.FunctionType, type)):
+        return f"python {_public_name(target) or importable_name(target)}"
+    if (function := _numpy_function(target)) is not None:
+        return f"numpy {function}"
+    raise Uncacheable(f"a call target of type {type(target).__module__}.{type(target).__qualname__}")
+
+
+# Where torch keeps its own versions of numpy's functions. Not its random ones: torch caches none of these.
+_NUMPYS = ("torch._numpy", "torch._numpy.fft", "torch._numpy.linalg")
+
+
+def _numpy_function(target: Any) -> str | None:
+    """The name of torch's version of a numpy function, if `target` is Dynamo's wrapper around just that."""
+    wrapper = getattr(sys.modules.get("torch._dynamo.utils"), "numpy_to_tensor_wrapper", None)
+    if wrapper is None or type(target) is not wrapper:
+        return None
+    for module in filter(sys.modules.get, _NUMPYS):
+        names = [name for name, value in vars(sys.modules[module]).items() if value is target.f]
+        if names:
+            return f"{module}.{min(names)} by default {', '.join(map(str, _numpy_defaults()))}"
+    return None
+
+
+def _numpy_defaults() -> tuple[Any, ...]:
+    """The dtypes of what has none of its own (a mean of integers): the user's choice, and no node says it."""
+    return tuple(sys.modules["torch._numpy._dtypes_impl"].default_dtypes())
+
+
+def _builtin(target: types.BuiltinFunctionType) -> str:
+    owner = target.__self__
+    if owner is None or isinstance(owner, types.ModuleType):
+        module = owner.__name__ if owner is not None else target.__module__
+        return f"builtin {module}.{target.__name__}"
+    if isinstance(owner, type):
+        return f"builtin {owner.__module__}.{owner.__qualname__}.{target.__name__}"
+    if is_fixed(target.__module__) and getattr(sys.modules.get(target.__module__), target.__name__, None) is target:
+        # Of an extension module made with pybind11 (`torch._C._autograd._get_data_attr`): bound to a record of its own.
+        return f"builtin {target.__module__}.{target.__name__}"
+    raise Uncacheable(f"{target.__name__} bound to an object of type {type(owner).__qualname__}")
+
+
+# Where torch publishes functions that it makes inside others (`max_pool2d` is one of two, chosen by a flag),
+# so that their own names lead nowhere.
+_PUBLIC_MODULES = (torch.nn.functional, torch.functional, torch)
+
+
+def _public_name(target: Any) -> str | None:
+    if "<locals>" not in target.__qualname__ or not target.__module__.startswith("torch."):
+        return None
+    for module in _PUBLIC_MODULES:
+        names = [name for name, value in vars(module).items() if value is target]
+        if names:
+            return f"{module.__name__}.{min(names)}"
+    return None
+
+
+def needs_source(target: Any) -> bool:
+    """Whether the name alone does not fix the meaning: a Python function from outside torch.
+
+    torch's own code is fixed by the toolchain part; other Python code is fixed by nothing in the key.
+    """
+    if not isinstance(target, (types.FunctionType, type)):
+        return False
+    module = getattr(target, "__module__", None) or ""
+    return module.split(".")[0] not in ("torch", "builtins", "_operator", "math")

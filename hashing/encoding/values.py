@@ -1,0 +1,93 @@
+"""How Python's own wrappers and plain objects come apart, for the walk in `source.py`. Walks nothing itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import sys
+import types
+from typing import Any
+
+from ..origin import HEAP_TYPE, is_fixed
+
+
+def parts_of(value: Any) -> tuple[str, list[Any]] | None:
+    """(kind, what it is made of) of a value that only ties others together, else None."""
+    kind = type(value).__name__
+    if not is_fixed(type(value).__module__):
+        return None  # a subclass may hold more, and do otherwise
+    if isinstance(value, (staticmethod, classmethod)):
+        return kind, [value.__func__]
+    if isinstance(value, property):
+        return kind, [value.fget, value.fset, value.fdel]
+    if isinstance(value, (functools.partial, functools.partialmethod)):
+        return kind, [value.func, list(value.args), dict(value.keywords), dict(vars(value))]
+    if isinstance(value, functools.cached_property):
+        return kind, [value.func]
+    if isinstance(value, types.MethodType):
+        return kind, [value.__func__, value.__self__]
+    if kind == "_tuplegetter":  # a field of a named tuple
+        return kind, [value.__reduce__()[1][0]]
+    if isinstance(value, dataclasses.Field):
+        return kind, [value.name, value.default, value.default_factory, value.init, dict(value.metadata)]
+    if type(value).__module__ == "dataclasses":  # MISSING and its like
+        return kind, []
+    return None
+
+
+def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
+    """(name, value) of an object that is its class and these, else None: dataclasses, named tuples, namespaces."""
+    kind = type(value)
+    if isinstance(value, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
+        return [
+            *((str(index), item) for index, item in enumerate(value)),
+            *sorted(getattr(value, "__dict__", {}).items()),
+        ]
+    if kind.__module__ == "torch.autograd.grad_mode":  # `@torch.no_grad()` holds one; what it restores is not its own
+        return [("mode", getattr(value, "mode", None))]
+    if kind is types.SimpleNamespace:
+        return sorted(vars(value).items())
+    # Classes of Python alone: one of C (a list, a tensor) keeps its content out of sight.
+    if dataclasses.is_dataclass(kind) and all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__):
+        names = {field.name for field in dataclasses.fields(value)} | set(getattr(value, "__dict__", ()))
+        names |= {name for base in kind.__mro__ for name, member in vars(base).items() if _is_slot(member)}
+        return [(name, getattr(value, name)) for name in sorted(names) if hasattr(value, name)]
+    return None
+
+
+def _is_slot(member: Any) -> bool:
+    return isinstance(member, types.MemberDescriptorType)
+
+
+def name_of(code: Any) -> str:
+    return str(getattr(code, "__qualname__", None) or getattr(code, "__name__", None) or type(code).__qualname__)
+
+
+def place_of(code: Any) -> str:
+    """`name (file:line)` of a function, for a message; just the name of anything else."""
+    if isinstance(code, functools.partial):
+        return place_of(code.func)
+    plain = inspect.unwrap(code) if isinstance(code, types.FunctionType) else code
+    found = getattr(plain, "__code__", None)
+    return f"{name_of(plain)} ({found.co_filename}:{found.co_firstlineno})" if found is not None else name_of(plain)
+
+
+def bound_cells(function: types.FunctionType) -> dict[str, Any]:
+    """A function's variables of enclosing functions, as far as they are bound."""
+    found: dict[str, Any] = {}
+    for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+    return found
+
+
+def registered_with(code: type) -> list[str]:
+    """Names of the classes that were registered with an abstract one (`Interface.register(Thing)`)."""
+    if "_abc_impl" not in vars(code):
+        return []
+    registry = sys.modules["_abc"]._get_dump(code)[0]  # behind `abc`, which does not hand it out
+    found = [reference() for reference in registry]
+    return sorted(f"{one.__module__}.{one.__qualname__}" for one in found if one is not None)

@@ -1,0 +1,252 @@
+"""An FX graph to lines of text: every node, every argument edge, every constant. No node names."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ..encoding.encode import Uncacheable, encode, qualified_name
+from ..encoding.targets import identify, needs_source
+from ..origin import foreign
+from ..source_code.walk import source_digest
+from .symbols import SymbolTable
+from .tensors import constant, sizes_of, users_type
+from .wrapped import wrapped_call
+
+# Arguments of a node that are indices into a table of this process, and what they stand for.
+Resolve = Callable[[Node], Mapping[str, Any] | None]
+
+
+def expression_of(value: Any) -> Any:
+    """The sympy expression of a SymInt, SymFloat or SymBool."""
+    return value.node.expr
+
+
+def is_symbolic(value: Any) -> bool:
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def meta_value(node: Node) -> Any:
+    """The node's fake value: Dynamo's `example_value`, or AOTAutograd's `val`."""
+    meta = node.meta
+    return meta["example_value"] if "example_value" in meta else meta.get("val")
+
+
+def graph_modules(gm: GraphModule) -> Iterator[GraphModule]:
+    """`gm` and every GraphModule below it."""
+    for module in gm.modules():
+        if isinstance(module, GraphModule):
+            yield module
+
+
+# Where Dynamo hangs the saved-tensors hooks that it found; no node calls them, and their part is `hooks.py`.
+HOOKS = ("saved_tensors_hooks_pack_0", "saved_tensors_hooks_unpack_0")
+
+
+def _called_modules(gm: GraphModule) -> Iterator[GraphModule]:
+    """`graph_modules` without the hooks, which were traced apart: on other symbols, and on some other device."""
+    for name, module in gm.named_modules():
+        if isinstance(module, GraphModule) and name.partition(".")[0] not in HOOKS:
+            yield module
+
+
+def collect_symbols(gm: GraphModule, table: SymbolTable) -> None:
+    """Tell `table` of every symbol in placeholders, constants and values of `gm`, in graph order."""
+    for module in _called_modules(gm):
+        for node in module.graph.nodes:
+            for value in _symbolic_values(node):
+                table.use(sorted(expression_of(value).free_symbols, key=str))
+
+
+def _symbolic_values(node: Node) -> Iterator[Any]:
+    value = meta_value(node)
+    if isinstance(value, torch.Tensor):
+        if node.op in ("placeholder", "get_attr"):
+            yield from filter(is_symbolic, sizes_of(value))
+    elif is_symbolic(value):
+        yield value
+    if node.op != "placeholder":
+        yield from _symbolic_arguments((node.args, node.kwargs))
+
+
+# What nearly all arguments are.
+_WITHOUT_SYMBOLS = frozenset({Node, int, float, bool, type(None), str, torch.dtype, torch.device})
+
+
+def _symbolic_arguments(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            if type(item) not in _WITHOUT_SYMBOLS:
+                yield from _symbolic_arguments(item)
+    elif isinstance(value, dict):
+        yield from _symbolic_arguments(tuple(value.values()))
+    elif isinstance(value, slice):
+        yield from _symbolic_arguments((value.start, value.stop, value.step))
+    elif is_symbolic(value):
+        yield value
+
+
+def devices_of(gm: GraphModule) -> set[torch.device]:
+    """Every device that a value of the graph lies on."""
+    devices: set[torch.device] = set()
+    for module in _called_modules(gm):
+        for node in module.graph.nodes:
+            value = meta_value(node)
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(item, torch.Tensor):
+                    devices.add(item.device)
+    return devices
+
+
+@dataclass(slots=True)
+class GraphText:
+    """Renders one graph and the graphs nested in it. `lines` grows; `nodes` counts."""
+
+    table: SymbolTable
+    resolve: Resolve
+    lifted: Mapping[str, int] = field(default_factory=dict)  # attributes passed as inputs: name -> position
+    lines: list[str] = field(default_factory=list)
+    nodes: int = 0
+    _known: dict[int, int] = field(default_factory=dict)  # id(nested GraphModule) -> its number
+
+    def add(self, gm: GraphModule, indent: str = "") -> None:
+        """Append the lines of `gm`. Raises Uncacheable, naming the node."""
+        self.lines += [f"{indent}{line}" for line in _context_lines(gm, nested=bool(indent))]
+        numbers: dict[Node, int] = {}
+        for number, node in enumerate(gm.graph.nodes):
+            try:
+                self.lines.append(f"{indent}%{number} {self._node(gm, node, numbers, indent)}")
+            except Uncacheable as bad:
+                raise Uncacheable(f"node {node.name} ({node.op} {_called(node)}): {bad}", bad.cause) from None
+            numbers[node] = number
+        self.nodes += len(numbers)
+
+    def _node(self, gm: GraphModule, node: Node, numbers: dict[Node, int], indent: str) -> str:
+        text = self._call(gm, node, numbers, indent)
+        # Annotations that AOTAutograd carries on to the nodes it makes of this one.
+        if custom := node.meta.get("custom"):
+            text += f" custom {encode(custom)}"
+        return text
+
+    def _call(self, gm: GraphModule, node: Node, numbers: dict[Node, int], indent: str) -> str:
+        if node.op == "placeholder":
+            # At the top its value is in the part `inputs`; inside, it is whatever the caller passes.
+            return "placeholder" + (f" default {encode(node.args[0])}" if node.args else "")
+        if node.op == "get_attr":
+            return f"attribute {self._attribute(gm, str(node.target), indent)}"
+        if node.op == "call_module":
+            raise Uncacheable("a call of a module instead of its operators")
+        args, kwargs = node.args, dict(node.kwargs)
+        if node.op == "output":
+            return f"output {self.value(args, numbers)}"
+        target = self._target(node)
+        stands_for = self.resolve(node)
+        if stands_for is not None:
+            kwargs.update({name: _Stands(value) for name, value in stands_for.items()})
+        return f"{target} {self.value(_with_defaults(node, args), numbers)} {self.value(kwargs, numbers)}"
+
+    def _target(self, node: Node) -> str:
+        if node.op == "call_function" and node.meta.get("is_wrapped"):
+            return wrapped_call(node.target, node.meta.get("user_cache_hash"))
+        if node.op == "call_function" and needs_source(node.target):
+            raise Uncacheable(
+                f"a call of {getattr(node.target, '__qualname__', node.target)}, a function outside torch"
+            )
+        if isinstance(node.target, types.FunctionType) and foreign(node.target) is not None:
+            # Torch's function by its name, but not by its code; or around a user's.
+            return f"{identify(node.target)} code {source_digest(node.target, f'a call of {_called(node)}')}"
+        return identify(node.target)
+
+    def value(self, value: Any, numbers: dict[Node, int]) -> str:
+        def leaf(item: Any) -> str | None:
+            if isinstance(item, Node):
+                return f"%{numbers[item]}"
+            if is_symbolic(item):
+                return f"<sym {self.table.text(expression_of(item))}>"
+            if isinstance(item, _Stands):
+                return f"<stands for {encode(item.value)}>"
+            if isinstance(item, torch.Tensor):
+                return constant(item, "an argument")
+            return users_type(item)
+
+        return encode(value, leaf)
+
+    def _attribute(self, gm: GraphModule, path: str, indent: str) -> str:
+        found: Any = gm
+        for part in path.split("."):
+            found = getattr(found, part)
+        if path in self.lifted:
+            return f"lifted b{self.lifted[path]}"  # passed as an input; described in the part `inputs`
+        if isinstance(found, GraphModule):
+            return self._nested(found, indent)
+        if isinstance(found, torch.Tensor):
+            return constant(found, f"attribute {path}")
+        raise Uncacheable(f"attribute {path} of type {type(found).__module__}.{type(found).__qualname__}")
+
+    def _nested(self, gm: GraphModule, indent: str) -> str:
+        number = self._known.get(id(gm))
+        if number is not None:
+            return f"graph {number}"
+        number = self._known[id(gm)] = len(self._known)
+        self.lines.append(f"{indent}graph {number}:")
+        self.add(gm, indent + "  ")
+        return f"graph {number}"
+
+
+def _with_defaults(node: Node, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`args`, with what torch would take from its own state while tracing instead of an argument that is None."""
+    if getattr(node.target, "__name__", "") == "_enter_autocast" and len(args) > 1 and args[1] is None:
+        return (args[0], torch.get_autocast_dtype(str(args[0])), *args[2:])
+    if node.target is torch.ops.aten._assert_scalar.default and len(args) == 2:
+        # Dynamo's own message names symbols and nodes; the condition, an argument, says the same without.
+        return (args[0], "" if str(args[1]).startswith("Runtime assertion failed for expression ") else args[1])
+    return args
+
+
+# What Dynamo notes on the top graph for others than the compiler, and what an entry is not made with.
+_NOTES = frozenset("dynamo_flat_name_to_original_fqn dynamo_compile_id backend_id specialization".split())
+
+
+def _called(node: Node) -> str:
+    """The node's target for a message: without an address, so that one reason is one text in every process."""
+    plain = isinstance(node.target, (types.FunctionType, types.BuiltinFunctionType, type))
+    return qualified_name(node.target) if plain else str(node.target)
+
+
+def _context_lines(gm: GraphModule, *, nested: bool) -> list[str]:
+    """Annotations that steer the compiler and live on the module instead of its nodes.
+
+    Higher-order operators read what they need from the meta of the graph that they are given; what is not
+    known here may be anything, a function of the user's included.
+    """
+    lines = []
+    unknown = set(gm.meta) - _NOTES - {"cudagraph_annotation", "_checkpoint_context_fn"} if nested else ()
+    if unknown:
+        raise Uncacheable(
+            f"a nested graph with annotations that are not known to be safe: {', '.join(sorted(unknown))}"
+        )
+    annotation = gm.meta.get("cudagraph_annotation")
+    if annotation is not None:
+        lines.append(f"cudagraphs {encode([annotation.fwd, annotation.bwd])}")
+    context = gm.meta.get("_checkpoint_context_fn")
+    if context is not None:
+        user_hash = getattr(context, "cache_hash", None)
+        if user_hash is None:
+            raise Uncacheable(
+                "a checkpoint context_fn without a `cache_hash` attribute; set it to a string that changes "
+                "whenever its policy does (on the functools.partial itself, if it is one)"
+            )
+        lines.append(f"checkpoint {encode(user_hash)}")
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Stands:
+    """Marks a process-local index that was replaced by what it stands for."""
+
+    value: Any

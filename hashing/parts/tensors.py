@@ -1,0 +1,180 @@
+"""Tensors to text: what a graph's code may rely on of an input, and a constant's very bytes."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from ..encoding.encode import Cause, Uncacheable, encode, importable_name
+from ..origin import is_fixed, replaced_within
+from ..source_code.walk import source_digest
+
+MAX_CONSTANT_BYTES = 64 << 20
+
+SymText = Callable[[Any], str]
+
+
+def sizes_of(tensor: torch.Tensor) -> list[Any]:
+    """Sizes, strides and offset, ints or SymInts: where a tensor's symbols are."""
+    values: list[Any] = list(tensor.size())
+    if tensor.layout is torch.strided:
+        values += [*tensor.stride(), tensor.storage_offset()]
+    return values
+
+
+def inner_parts(tensor: torch.Tensor) -> tuple[dict[str, Any], Any] | None:
+    """A traceable wrapper subclass taken apart (its own `__tensor_flatten__`), or None for a plain one.
+
+    The parts are tensors, and objects that torch calls opaque: a DTensor's mesh.
+    """
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is None:
+        return None
+    names, context = flatten()
+    return {name: getattr(tensor, name) for name in names}, context
+
+
+def plain_kind(tensor: torch.Tensor) -> str | None:
+    """`Tensor` or `Parameter` for torch's own two types, None for every subclass."""
+    kind = type(tensor)
+    if kind is torch.nn.Parameter:
+        return "Parameter"
+    # A fake tensor stands for a plain one; its class says nothing of the value it stands for.
+    if kind is torch.Tensor or kind.__module__ == "torch._subclasses.fake_tensor":
+        return "Tensor"
+    return None
+
+
+def describe(tensor: torch.Tensor, real: torch.Tensor, number: SymText) -> str:
+    """One line on an input: `tensor` gives (symbolic) sizes, `real` all that is not a size."""
+    kind = plain_kind(real)
+    if kind is None:
+        return _describe_subclass(tensor, real, number)
+    return f"{kind} {_metadata(tensor, real, number)}"
+
+
+def _metadata(tensor: torch.Tensor, real: torch.Tensor, number: SymText) -> str:
+    if real.layout is not torch.strided or real.is_quantized:
+        kind = "a quantized input" if real.is_quantized else f"an input of layout {real.layout}"
+        raise Uncacheable(f"{kind}; only plain strided tensors are cached")
+    return (
+        f"{real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
+        f"stride {_numbers(tensor.stride(), number)} offset {number(tensor.storage_offset())} "
+        f"{_flags(real)}"
+    ).rstrip()
+
+
+def _flags(real: torch.Tensor) -> str:
+    flags = (
+        ("requires_grad", real.requires_grad),
+        ("leaf", real.is_leaf),
+        ("inference", real.is_inference()),
+        ("conj", real.is_conj()),
+        ("neg", real.is_neg()),
+        ("pinned", real.device.type == "cpu" and torch.cuda.is_available() and real.is_pinned()),
+    )
+    return " ".join(name for name, on in flags if on)
+
+
+def _numbers(values: Iterable[Any], number: SymText) -> str:
+    return "[" + ", ".join([number(value) for value in values]) + "]"
+
+
+def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText) -> str:
+    taken = inner_parts(real)
+    if taken is None:
+        raise Uncacheable(
+            f"an input of tensor subclass {type(real).__module__}.{type(real).__qualname__}, which has no "
+            "__tensor_flatten__ to see what it holds"
+        )
+    parts, context = taken
+    symbolic = inner_parts(tensor)
+    if symbolic is None or symbolic[0].keys() != parts.keys():
+        raise Uncacheable(f"tensor subclass {type(real).__qualname__} flattens differently when traced")
+    inner = ", ".join(f"{name}: {_describe_part(symbolic[0][name], part, number)}" for name, part in parts.items())
+    kind = "Parameter" if isinstance(real, torch.nn.Parameter) else "Tensor"
+    outer = (
+        f"{kind} {real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
+        f"stride {_numbers(tensor.stride(), number)} [{_flags(real)}]"
+    )
+    # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
+    name = importable_name(type(real))
+    own = is_fixed(type(real).__module__) and not replaced_within(type(real))
+    code = "" if own else f" code {source_digest(type(real), name, protocol=True)}"
+    return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
+
+
+def _sharing(tensor: torch.Tensor, real: torch.Tensor) -> str:
+    """Which of a subclass's plain parts lie in one storage; how they overlap, their sizes and offsets say."""
+    groups: dict[int, list[int]] = {}
+    for number, part in enumerate(_plain_parts(real)):
+        groups.setdefault(part.untyped_storage()._cdata, []).append(number)
+    shared = [numbers for numbers in groups.values() if len(numbers) > 1]
+    if not shared:
+        return ""
+    if any(isinstance(size, torch.SymInt) for part in _plain_parts(tensor) for size in sizes_of(part)):
+        raise Uncacheable(f"tensors inside a {type(real).__qualname__} share a storage, and their sizes are dynamic")
+    return f" sharing {shared}"
+
+
+def _describe_part(symbolic: Any, real: Any, number: SymText) -> str:
+    return describe(symbolic, real, number) if isinstance(real, torch.Tensor) else encode(real)
+
+
+def users_type(value: Any) -> str | None:
+    """A class from outside torch by its code, a member of a user's enumeration by its value as well."""
+    if isinstance(value, type) and not is_fixed(value.__module__):
+        name = importable_name(value)
+        return f"<type {name} code {source_digest(value, name)}>"
+    if isinstance(value, enum.Enum) and not is_fixed(type(value).__module__):
+        return f"<enum {importable_name(type(value))}.{value.name} {encode(value.value)}>"
+    return None
+
+
+def constant(tensor: torch.Tensor, where: str) -> str:
+    """A tensor that is baked into the code, by content. Raises Uncacheable when it is too large or opaque."""
+    opaque = tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta
+    if opaque or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        raise Uncacheable(
+            f"{where}: a constant of type {type(tensor).__qualname__}, layout {tensor.layout} and device "
+            f"{tensor.device} has no content that could be hashed"
+        )
+    size = tensor.numel() * tensor.element_size()
+    if size > MAX_CONSTANT_BYTES:
+        raise Uncacheable(
+            f"{where}: a constant of {size} bytes; more than {MAX_CONSTANT_BYTES} are not hashed. "
+            "Pass it as an input or register it as a buffer",
+            Cause.CONSTANT_TOO_LARGE,
+        )
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    data = ctypes.string_at(plain.data_ptr(), size) if size else b""
+    return (
+        f"<constant {tensor.dtype} {tensor.device} size {list(tensor.size())} stride {list(tensor.stride())} "
+        f"requires_grad {tensor.requires_grad} sha256 {hashlib.sha256(data).hexdigest()}>"
+    )
+
+
+def shared_storages(inputs: Sequence[Any]) -> list[list[int]]:
+    """Positions of inputs that lie in one storage, as groups of two or more, in order."""
+    groups: dict[int, list[int]] = {}
+    for position, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor):
+            for part in _plain_parts(value):
+                # The storage's address identifies it within this call; only the grouping leaves here.
+                members = groups.setdefault(part.untyped_storage()._cdata, [])
+                if position not in members:
+                    members.append(position)
+    return sorted(members for members in groups.values() if len(members) > 1)
+
+
+def _plain_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    taken = None if plain_kind(tensor) else inner_parts(tensor)
+    if taken is None:
+        return [tensor] if tensor.layout is torch.strided else []
+    tensors = [inner for inner in taken[0].values() if isinstance(inner, torch.Tensor)]
+    return [part for inner in tensors for part in _plain_parts(inner)]

@@ -1,0 +1,116 @@
+"""Which attributes of modules, classes and functions count for a piece of code: those that it may ask for."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ..origin import foreign, is_fixed, named_by_torch
+from .references import Reach
+from .saying import SAYING, is_code
+
+
+class Owners:
+    """What has attributes, and the names by which code asks for some. Both grow while the code is followed.
+
+    An attribute asked of one value may belong to any owner, since they may be handed from one function to the next.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()  # attributes that the code asks for
+        self.words: set[str] = set()  # strings in code and data, which name attributes if `asks`
+        self.parts: set[str] = set()  # with which names begin or end that code puts together
+        self.asks = False  # whether code asks for attributes by strings
+        self.asks_any = False  # and by strings that stand nowhere
+        self._owners: list[Any] = []
+        self._taken: set[tuple[int, str]] = set()
+
+    def add(self, owner: Any) -> None:
+        """A module that is passed on, a class, or a function with attributes."""
+        self._owners.append(owner)
+
+    def of_code(self, reach: Reach) -> None:
+        """Names that a function asks for."""
+        self.names |= reach.attributes
+        self.words |= reach.words
+        self.parts |= reach.parts
+        self.asks = self.asks or reach.asks
+        self.asks_any = self.asks_any or reach.asks_any
+
+    def take(self) -> list[tuple[int, Any, str]]:
+        """(number, owner, attribute) for all that counts and was not taken before."""
+        found = []
+        for number, owner in enumerate(self._owners):
+            for name in self._in_order(owner, self._asked_of(owner)):
+                if (number, name) not in self._taken:
+                    self._taken.add((number, name))
+                    found.append((number, owner, name))
+        return found
+
+    def asked_by_words(self) -> list[types.ModuleType]:
+        """Modules that are passed on, where code may ask for an attribute by a name that it puts together."""
+        return [owner for owner in self._owners if isinstance(owner, types.ModuleType)] if self.asks_any else []
+
+    def _in_order(self, owner: Any, names: set[str]) -> list[str]:
+        """As they were defined, where code may iterate over them."""
+        if not self.asks_any and isinstance(owner, types.ModuleType):
+            return sorted(names)
+        there = [name for name in vars(owner) if name in names]
+        return there + sorted(names.difference(there))
+
+    def _asked_of(self, owner: Any) -> set[str]:
+        names = {*self.names, "__getattr__"}
+        if isinstance(owner, types.ModuleType):
+            return self._of_module(owner, names)
+        slots = {name for name, value in vars(owner).items() if isinstance(value, types.MemberDescriptorType)}
+        there: set[str] = {*vars(owner)} - BOOKKEEPING - _ALREADY_SAID - slots
+        if _is_torchs_own(owner):  # what a user hung on it; its own is said by its name
+            there = {name for name in there if not is_torchs_attribute(vars(owner)[name])}
+        elif self.asks_any and isinstance(owner, (type, types.FunctionType)):
+            names |= there
+        return (there & names) | self._by_words(there) | {name for name in SAYING & names if hasattr(owner, name)}
+
+    def _of_module(self, owner: types.ModuleType, names: set[str]) -> set[str]:
+        there = vars(owner).keys() - _OF_MODULES
+        if owner is torch.ops:
+            there = {name for name in there if isinstance(vars(owner)[name], types.ModuleType)}
+        elif self.asks_any and not is_fixed(owner.__name__):
+            return there
+        return (there & names) | self._by_words(there) | ({"__file__", "__doc__"} & self.names & vars(owner).keys())
+
+    def _by_words(self, there: Iterable[str]) -> set[str]:
+        if not self.asks:
+            return set()
+        words = {part for word in self.words for part in word.split(".")}
+        begins = tuple(self.parts | {word for word in words if word.endswith("_") and word.strip("_")})
+        ends = tuple(self.parts | {word for word in words if word.startswith("_") and word.strip("_")})
+        return {name for name in there if name in words or name.startswith(begins) or name.endswith(ends)}
+
+
+def _is_torchs_own(owner: Any) -> bool:
+    return isinstance(owner, (type, types.FunctionType)) and named_by_torch(owner)
+
+
+def is_torchs_attribute(value: Any) -> bool:
+    """Whether an attribute of torch's own class or function is torch's: code of its, or a descriptor."""
+    if is_code(value) or isinstance(value, (staticmethod, classmethod, property)):
+        return foreign(value) is None
+    return hasattr(type(value), "__get__") and is_fixed(type(value).__module__)
+
+
+# What Python and torch keep on classes for themselves: what is said otherwise or has no behaviour, `abc`'s registry,
+# and the node class that autograd makes of a Function (it has a number that counts them).
+BOOKKEEPING = frozenset(
+    """
+    __doc__ __dict__ __weakref__ __module__ __qualname__ __annotations__ __annotate__ __annotate_func__ __orig_bases__
+    __parameters__ __type_params__ __dataclass_fields__ __dataclass_params__ __abstractmethods__ __static_attributes__
+    __firstlineno__ __signature__ _abc_impl _backward_cls
+    """.split()
+)
+
+# What a module says of itself and of where it lies.
+_OF_MODULES = frozenset("__file__ __path__ __spec__ __loader__ __cached__ __doc__ __builtins__".split())
+_ALREADY_SAID = frozenset({"__wrapped__"})

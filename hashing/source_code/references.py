@@ -1,0 +1,191 @@
+"""What a function's bytecode says of it: what it does, and which names it looks up elsewhere. Follows nothing.
+
+Bytecode and not source: a file may have been edited since it was imported, several lambdas share a line, and what
+`exec` made (a dataclass's methods) has no source. The interpreter's version is in the key's toolchain part.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import itertools
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..encoding.encode import encode
+
+_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_FREE = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+_ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_STORE = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
+_UNSAID = frozenset({"__name__", "__qualname__", "__module__"})  # what a class body looks up to name itself
+_ASKING = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
+_TABLES = frozenset({"vars", "__dict__"})
+_ASKING_ANY = frozenset({"dir", "__getattribute__", "getmembers", "getattr_static"})
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """`import name` or `from name import ...` inside a function; `level` counts the leading dots."""
+
+    name: str
+    level: int
+    whole: bool  # `from`: the module itself is used, not the package at its top
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Names in a function's code and in the functions nested in it.
+
+    loads: global names that it reads. attributes: every attribute that it may ask for by name. paths: global names and
+    variables of enclosing functions with the attributes asked of them at once (`torch.ops.mine`: torch, ops, mine); a
+    name alone is used as a value. stores: global names and variables of enclosing functions that it assigns. asks: it
+    may ask for an attribute by a string, which stands in its code; asks_any: by any. words: the strings in it. parts:
+    with which names begin or end that it puts together.
+    """
+
+    loads: frozenset[str]
+    attributes: frozenset[str]
+    paths: frozenset[tuple[str, ...]]
+    stores: frozenset[str]
+    imports: tuple[Import, ...]
+    asks: bool
+    asks_any: bool
+    words: frozenset[str]
+    parts: frozenset[str]
+
+
+def meaning(code: types.CodeType) -> str:
+    """Canonical text of all that decides what `code` does, given its globals and closure. No names, lines or paths."""
+    arguments = code.co_argcount + code.co_kwonlyargcount
+    constants = [f"code {meaning(c)}" if isinstance(c, types.CodeType) else encode(c) for c in code.co_consts]
+    return encode(
+        [
+            code.co_code,
+            getattr(code, "co_exceptiontable", b""),
+            [code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount],
+            code.co_varnames[:arguments],  # arguments may be passed by name
+            code.co_names,
+            [code.co_freevars, code.co_cellvars],
+            constants,
+        ]
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def reach_of(code: types.CodeType) -> Reach:
+    """What `code` looks up, stores and imports."""
+    loads: set[str] = set()
+    stores: set[str] = set()
+    attributes: set[str] = set()
+    paths: set[tuple[str, ...]] = set()
+    imports: list[Import] = []
+    for nested in _codes(code):
+        before: list[Any] = [None, None]  # the instructions before this one
+        outer = {*code.co_freevars}  # what an enclosing function outside `code` owns
+        path: tuple[str, ...] = ()
+        for instruction in dis.get_instructions(nested):
+            name, value = instruction.opname, instruction.argval
+            if name in _ATTRIBUTE:
+                attributes.add(value)
+                path = (*path, value) if path else ()
+            else:
+                paths.add(path)
+                path = (value,) if (name in _GLOBAL and value not in _UNSAID) or name in _FREE else ()
+            if name in _GLOBAL and value not in _UNSAID:
+                loads.add(value)
+            elif name in _STORE and (name.endswith("GLOBAL") or value in outer):
+                stores.add(value)
+            elif name == "IMPORT_NAME":
+                level, wanted = before[-2].argval, before[-1].argval
+                imports.append(Import(value, level if isinstance(level, int) else 0, bool(wanted)))
+                attributes.update(value.split("."))
+            elif name == "IMPORT_FROM":
+                attributes.add(value)
+            elif name == "MATCH_CLASS":  # `case Config(scale=s)` asks for `scale`
+                attributes.update(word for word in _words(before[-1].argval))
+            before = [before[-1], instruction]
+        paths.add(path)
+    names = {name for nested in _codes(code) for name in nested.co_names}
+    asked = [_asked_names(nested) for nested in _codes(code)] if not (_ASKING | _TABLES).isdisjoint(names) else []
+    words = {word for nested in _codes(code) for constant in nested.co_consts for word in _words(constant)}
+    return Reach(
+        loads=frozenset(loads),
+        attributes=frozenset(attributes),
+        paths=frozenset(paths - {()}),
+        stores=frozenset(stores),
+        imports=tuple(imports),
+        asks=not (_ASKING | _TABLES).isdisjoint(names),
+        asks_any=not _ASKING_ANY.isdisjoint(names) or any(anyhow for anyhow, _ in asked),
+        words=frozenset(words),
+        parts=frozenset().union(*(parts for _, parts in asked)),
+    )
+
+
+def _asked_names(code: types.CodeType) -> tuple[bool, set[str]]:
+    """How `getattr` and its like get their names in `code`: (whether anyhow, constant parts of f-strings).
+
+    A name that stands there, that is an argument, or that a loop gives, is one of the strings in the code; what a call
+    or an attribute gives may be any.
+    """
+    instructions = [
+        i for i in dis.get_instructions(code) if i.opname not in ("PRECALL", "PUSH_NULL", "KW_NAMES", "NOP")
+    ]
+    given = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
+    for before, this in itertools.pairwise(instructions):
+        if before.opname == "FOR_ITER" and this.opname.startswith("STORE_FAST"):
+            given.add(str(this.argval))
+    anyhow, parts = False, set[str]()
+    for at, instruction in enumerate(instructions):
+        if instruction.opname not in (*_GLOBAL, *_ATTRIBUTE, *_FREE):
+            continue
+        if instruction.argval in _ASKING:
+            found = _name_of_call(instructions, at, given)
+            anyhow = anyhow or found is None
+            parts |= found or set()
+        elif instruction.argval in _TABLES:  # `vars(config)["scale"]`
+            items = [n for n in range(at + 1, min(at + 6, len(instructions))) if instructions[n].opname == _ITEM]
+            anyhow = anyhow or not any(isinstance(instructions[n - 1].argval, str) for n in items)
+    return anyhow, parts
+
+
+_BETWEEN = frozenset("PRECALL PUSH_NULL KW_NAMES NOP CACHE".split())
+_ITEM = "BINARY_SUBSCR" if sys.version_info < (3, 14) else "BINARY_OP"
+
+
+def _name_of_call(instructions: list[dis.Instruction], at: int, given: set[str]) -> set[str] | None:
+    """Parts of the name that the `getattr` loaded at `at` is called with; None if it may be any name.
+
+    Its call is the first one behind it with two or three arguments whose second one can be a name.
+    """
+    for call in range(at + 1, len(instructions)):
+        if not instructions[call].opname.startswith("CALL") or instructions[call].argval not in (1, 2, 3):
+            continue
+        name = instructions[call - (2 if instructions[call].argval == 3 else 1)]
+        if name.opname == "LOAD_CONST" and isinstance(name.argval, str):
+            return set()
+        if name.opname.startswith("LOAD_FAST") and name.argval in given:
+            return set()
+        if name.opname == "BUILD_STRING":
+            near = instructions[max(0, call - 3 * (name.argval or 1) - 2) : call]
+            return {i.argval for i in near if i.opname == "LOAD_CONST" and isinstance(i.argval, str)} or None
+    return None
+
+
+def _words(constant: Any) -> Iterator[str]:
+    """The strings in a constant of a function's code."""
+    if isinstance(constant, str):
+        yield constant
+    elif isinstance(constant, (tuple, frozenset)):
+        for item in constant:
+            yield from _words(item)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)

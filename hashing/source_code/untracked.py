@@ -1,0 +1,63 @@
+"""What a function may use that no walk of its code can follow: the interpreter's own state, files. Walks nothing."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from typing import Any
+
+from ..encoding.encode import Uncacheable
+from ..encoding.values import bound_cells, place_of
+from ..origin import foreign, is_fixed, named_by_torch
+from .purity import frames_asked
+from .references import Reach, reach_of
+from .saying import is_code
+
+# Builtins through which a function sees more than its names say.
+_OUTSIDE = frozenset("eval exec compile globals __import__ open input breakpoint".split())
+# The same, asked of `cache_hash` alone.
+_TABLES = frozenset("vars locals dir".split())
+MORE = (
+    "so what it does depends on more than its code; tell what on with warmgraph.describe, or pass that as an argument"
+)
+
+
+def refuse_unseen(function: types.FunctionType, reach: Reach, *, strict: bool) -> None:
+    """Raise Uncacheable, naming the place, if `function` may depend on what no name in it leads to."""
+    space = function.__globals__
+    outside = sorted((reach.loads & (_OUTSIDE | _TABLES if strict else _OUTSIDE)) - space.keys())
+    if (frame := frames_asked(reach.attributes)) is not None:
+        outside.append(frame)
+    if outside:
+        raise Uncacheable(f"{place_of(function)} uses {outside[0]}, {MORE}")
+    if not strict:
+        return
+    if reach.stores:
+        stored = min(reach.stores)
+        raise Uncacheable(f"{place_of(function)} changes {stored}, so what it does depends on earlier calls")
+    unknown = sorted(reach.loads - space.keys() - vars(builtins).keys())
+    if unknown:
+        raise Uncacheable(
+            f"{place_of(function)} refers to {unknown[0]}, which is not defined (yet): ask when everything is"
+        )
+
+
+def refuse_filled(cached: Any) -> None:
+    """Raise Uncacheable for a function of `functools.lru_cache` that may give what was computed from earlier state.
+
+    One that is still empty is computed now; one that reads nothing but its arguments and torch's own functions gives
+    the same at any time.
+    """
+    function = cached.__wrapped__
+    if not isinstance(function, types.FunctionType) or named_by_torch(function) or not cached.cache_info().currsize:
+        return
+    reach = reach_of(function.__code__)
+    values = {**bound_cells(function), **{name: function.__globals__.get(name) for name in reach.loads}}
+    for name, value in values.items():
+        own = isinstance(value, types.ModuleType) and is_fixed(value.__name__)
+        known = is_code(value) and not isinstance(value, types.ModuleType) and foreign(value) is None
+        if not (own or value is None or known):
+            raise Uncacheable(
+                f"{place_of(function)} is cached by functools and was called before; what it gave then may come from "
+                f"another {name}, {MORE}"
+            )

@@ -1,0 +1,330 @@
+"""Python code by content: a function or class with everything it can reach, or a reason why that cannot be seen.
+
+For code that torch traces into a graph but no part of the graph names: a custom operator's fake and backward,
+a tensor subclass's `__torch_dispatch__`, a wrapped function in a hook. Follows closures, defaults, globals, local
+imports and methods, as Triton's cache follows a kernel's. What comes with torch or Python ends the walk where it is
+known to depend on its arguments alone (`purity.py`); facts of the process that it reads are part of the description.
+"""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import hashlib
+import logging
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..encoding.encode import Uncacheable, encode
+from ..encoding.targets import TORCH_NAMESPACES, identify, is_higher_order, is_operator
+from ..encoding.values import attributes_of, bound_cells, name_of, parts_of, place_of, registered_with
+from ..origin import is_fixed, is_fixed_code, named_by_torch, replaced_within
+from .described import described
+from .facts import fact, in_words, users_of_pytree
+from .modules import attribute, imported, module_whole, path_from, whole_module
+from .owners import BOOKKEEPING, Owners
+from .purity import fact_of, is_impure, name_and_module
+from .references import meaning, reach_of
+from .saying import INTROSPECTION, SAYING, plain_defaults
+from .untracked import MORE, refuse_filled, refuse_unseen
+
+MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any more
+
+Leaf = Callable[[Any], "str | None"]
+
+
+def source_digest(
+    code: Any, what: str, *, leaf: Leaf | None = None, strict: bool = False, protocol: bool = False
+) -> str:
+    """Digest of a function or class with all it reaches. Raises Uncacheable, naming what cannot be seen.
+
+    Facts of the process that the code reads are in the digest, and named behind it. `leaf` is asked about values that
+    are neither code nor plain (tensors); it returns a text of its own or None. `strict` also refuses what the walk
+    would pass over: state that the code changes, tables of variables. `protocol`: of the class `code`, only what torch
+    calls counts, and what that leads to (a tensor subclass may well have a method that opens a file).
+    """
+    walk = _Walk(leaf, strict)
+    walk.whole = frozenset(code.__mro__) if isinstance(code, type) and not protocol else frozenset()
+    try:
+        walk.value(code)
+        walk.follow()
+    except Uncacheable as bad:
+        raise Uncacheable(f"{what}: {bad}", bad.cause) from None
+    except RecursionError:
+        raise Uncacheable(f"{what}: it reaches values that hold themselves, or too deep") from None
+    facts = "".join(f" reads {in_words(name, walk.facts[name])}" for name in sorted(walk.facts))
+    return hashlib.sha256("\n".join(walk.lines).encode()).hexdigest() + facts
+
+
+class _Walk:
+    """Depth first, each function and class once; what was seen is referred to by its number.
+
+    Of a module that a function asks for an attribute at once, that attribute counts. Of modules that are passed on, of
+    members of classes, and of what is hung on functions, all counts that has a name which any of the code asks for,
+    since they may be handed from one function to the next. So these come last.
+    """
+
+    def __init__(self, leaf: Leaf | None, strict: bool) -> None:
+        self.lines: list[str] = []
+        self.facts: dict[str, dict[str, Any]] = {}
+        self.whole: frozenset[type] = frozenset()  # classes all of whose members count
+        self.leaf = leaf
+        self.strict = strict
+        self._seen: dict[int, int] = {}
+        self._count = 0
+        self._kept: list[Any] = []  # keeps temporaries alive, so that an id stays theirs
+        self.owners = Owners()
+        self._loggers: list[logging.Logger] = []
+
+    def value(self, value: Any) -> None:
+        """Append what `value` is."""
+        self.say("(")  # in brackets, so that no two nestings have the same lines
+        self._what(value)
+        self.say(")")
+
+    def follow(self) -> None:
+        """Append what is used of modules and classes and hung on functions, and of what that leads to."""
+        while taken := self.owners.take():
+            for number, owner, name in taken:
+                self.say(f"of owner {number}")
+                attribute(self, owner, name)
+            for module in self.owners.asked_by_words():
+                whole_module(self, module)
+        if self.owners.names & {"level", "disabled", "getEffectiveLevel", "isEnabledFor", "handlers", "hasHandlers"}:
+            for logger in self._loggers:
+                handlers = [type(handler).__qualname__ for handler in logger.handlers]
+                self.say(encode([logger.getEffectiveLevel(), logger.disabled, handlers]))
+
+    def _what(self, value: Any) -> None:
+        parts = parts_of(value)
+        if parts is not None:
+            kind, inner = parts
+            self.say(kind)
+            for part in inner:
+                self.value(part)
+        elif isinstance(value, types.ModuleType):
+            module_whole(self, value)
+        elif isinstance(value, (types.FunctionType, type)):
+            self.code(value)
+        elif isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
+            self._builtin(value)
+        elif isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
+            self._named(value)
+        elif self.leaf is not None and type(value) in (list, dict) and (text := self.leaf(value)) is not None:
+            self.say(text)
+        elif type(value) in (list, dict) and not self._is_new(value):
+            return  # one list in two places is changed in both
+        elif type(value) in (list, tuple):
+            self.say(f"{type(value).__name__} of {len(value)}")
+            for item in value:
+                self.value(item)
+        elif type(value) is dict:
+            self.say(f"dict of {len(value)}")
+            for key, item in value.items():  # in its order: code may iterate over it
+                self.value(key)
+                self.value(item)
+        elif type(value) in (set, frozenset) and not any(isinstance(item, (str, bytes)) for item in value):
+            self.say(f"{type(value).__name__} of {len(value)}")
+            for item in value:  # in its order; of texts, it is another one in each process
+                self.value(item)
+        else:
+            self._constant(value)
+
+    def _constant(self, value: Any) -> None:
+        if type(value) in (logging.Logger, logging.RootLogger):
+            self.say(f"logger {value.name}")  # says things; decides nothing, unless it is asked for its level
+            self._loggers.append(value)
+        elif type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # lru_cache
+            refuse_filled(value)
+            self.value(value.__wrapped__)
+        elif isinstance(value, enum.Enum):
+            self.say(f"member {value.name}")
+            if not is_fixed(type(value).__module__):
+                self.value([[name, held] for name, held in vars(value).items() if name not in _OF_MEMBERS])
+            self.code(type(value))
+        elif is_operator(value) or is_higher_order(value):
+            text = self.leaf(value) if self.leaf is not None else None
+            if text is None:
+                self.operators([getattr(value, "namespace", None) or value._qualified_op_name.split("::")[0]])
+            self.say(text if text is not None else identify(value))
+        elif (attributes := attributes_of(value)) is not None:
+            self._instance(value, attributes)
+        else:
+            if isinstance(value, str):
+                self.owners.words.add(value)
+            text = self.leaf(value) if self.leaf is not None else None
+            self.say(text if text is not None else encode(value))
+            if hasattr(value, "__dict__") and self._is_new(value):
+                self.owners.add(value)  # what is hung on it
+
+    def _instance(self, value: Any, attributes: Iterable[tuple[str, Any]]) -> None:
+        """An object that is its class and its attributes, nothing hidden (a dataclass's, say)."""
+        if not self.first(value):
+            return
+        self.say("instance")
+        self.code(type(value))
+        for name, held in attributes:
+            self.inside(value, f"attribute {name}", held)
+
+    def code(self, code: Any) -> None:
+        if (told := described(code)) is not None:
+            self.say(told)
+        elif named_by_torch(code):
+            self._named(code)
+        elif self.first(code):
+            if isinstance(code, type):
+                self._class(code)
+            else:
+                self._function(code)
+            self.owners.add(code)
+
+    def first(self, thing: Any) -> bool:
+        """Whether `thing` is seen for the first time; says which one it is if not."""
+        if id(thing) in self._seen:
+            self.say(f"again {self._seen[id(thing)]}")
+            return False
+        if self._count >= MAX_FUNCTIONS:
+            raise Uncacheable(f"it reaches more than {MAX_FUNCTIONS} functions outside torch")
+        self._count += 1
+        return self._is_new(thing)
+
+    def _is_new(self, thing: Any) -> bool:
+        """The same of a value that is no code; of these there may be many."""
+        if id(thing) in self._seen:
+            self.say(f"again {self._seen[id(thing)]}")
+            return False
+        self._seen[id(thing)] = len(self._seen)
+        self._kept.append(thing)
+        return True
+
+    def _function(self, function: types.FunctionType) -> None:
+        reach = reach_of(function.__code__)
+        # Around a user's function: what it looks up is torch's. Not where its code was replaced.
+        of_torch = is_fixed(function.__globals__.get("__name__")) and is_fixed_code(function)
+        if not of_torch:
+            refuse_unseen(function, reach, strict=self.strict)
+            self.owners.of_code(reach)
+        self.say(meaning(function.__code__))
+        paths: dict[str, list[tuple[str, ...]]] = {}
+        for name, *rest in sorted(reach.paths):
+            paths.setdefault(name, []).append(tuple(rest))
+        for name, value in bound_cells(function).items():
+            self._variable(function, f"closure {name}", value, [()] if of_torch else paths.get(name, [()]))
+        self.inside(function, "defaults", list(function.__defaults__ or ()))
+        self.inside(function, "keyword defaults", dict(function.__kwdefaults__ or {}))
+        if not of_torch:
+            for name in sorted(reach.loads & function.__globals__.keys()):
+                self._variable(function, f"global {name}", function.__globals__[name], paths.get(name, [()]))
+            for name in sorted(reach.loads - function.__globals__.keys()):
+                self.say(f"builtin {name}")
+                value = vars(builtins).get(name)
+                direct = f"builtins.{name}" in _GETATTR and isinstance(value, types.BuiltinFunctionType)
+                if name in vars(builtins) and name not in _CONSTANTS and not direct:
+                    self.value(value)
+            for one in reach.imports:
+                imported(self, function, one)
+        if hasattr(function, "__wrapped__"):
+            self.value(function.__wrapped__)
+
+    def _variable(self, function: Any, where: str, value: Any, paths: list[tuple[str, ...]]) -> None:
+        """A variable of `function`. Of a module that is only asked for attributes at once, these are what counts."""
+        if not isinstance(value, types.ModuleType) or () in paths:
+            self.inside(function, where, value)
+            return
+        self.say(where)
+        for path in paths:
+            try:
+                path_from(self, value, path)
+            except Uncacheable as bad:
+                raise Uncacheable(f"{where} of {place_of(function)}: {bad}", bad.cause) from None
+
+    def inside(self, owner: Any, where: str, value: Any) -> None:
+        """A value that `owner` holds; an error names both."""
+        self.say(where)
+        try:
+            self.value(value)
+        except Uncacheable as bad:
+            raise Uncacheable(f"{where} of {place_of(owner)}: {bad}", bad.cause) from None
+
+    def operators(self, namespaces: Iterable[str]) -> None:
+        for namespace in sorted(set(namespaces) - TORCH_NAMESPACES):
+            raise Uncacheable(f"it calls operators of torch.ops.{namespace}, whose implementation cannot be seen")
+
+    def _class(self, code: type) -> None:
+        self.say(f"class {code.__qualname__}")
+        for base in (*code.__mro__[1:], *([type(code)] if type(code) is not type else [])):
+            self.value(base)
+        if issubclass(code, enum.Enum):
+            self.say("members")
+            self.value([[member.name, member.value] for member in code])
+        theirs = {name for base in code.__mro__[1:] if is_fixed(base.__module__) for name in vars(base)}
+        self.value(registered_with(code))
+        for name, member in vars(code).items():  # in their order: code may iterate over them
+            if isinstance(member, types.MemberDescriptorType):
+                self.say(f"slot {name} {member.__name__}")
+                continue
+            if name in BOOKKEEPING or isinstance(member, enum.Enum) or name in _OF_ENUMS:
+                continue  # said above, or tables of Python's own
+            # Python and torch call these without being asked by name; others count when any code asks for them.
+            called = (name.startswith("__") and name.endswith("__")) or name in theirs
+            if called or code in self.whole:
+                self.inside(code, f"member {name}", member)
+
+    def _builtin(self, value: Any) -> None:
+        """Compiled code: by name, and what it is bound to (`TABLE.get` is more than `dict.get`)."""
+        owner = getattr(value, "__self__", None)
+        if owner is None or isinstance(owner, types.ModuleType) or is_fixed(name_and_module(value)[0]):
+            self._named(value)
+            if owner is None or isinstance(owner, (types.ModuleType, type)):
+                return
+        self.say(f"bound {value.__qualname__}")
+        self.value(owner)
+
+    def _named(self, code: Any) -> None:
+        """Code of torch or Python: by its name, with the facts that it reads."""
+        module, name = name_and_module(code)
+        if not is_fixed(module):
+            raise Uncacheable(f"{module}.{name_of(code)} is compiled code outside torch")
+        if is_impure(module, name):
+            raise Uncacheable(f"it calls {module}.{name}, {MORE}")
+        if (read := fact_of(module, name, is_class=isinstance(code, type))) is not None:
+            self.fact(read)
+        full = f"{module}.{name}"
+        if full in INTROSPECTION:
+            self.owners.names |= SAYING
+        if full in _GETATTR:
+            self.owners.asks = self.owners.asks_any = True
+        self.say(f"{full} {plain_defaults(code)}")
+        if self._is_new(code):
+            for where, replaced in replaced_within(code).items():
+                self.inside(code, where, replaced)
+            if module == "torch.utils._pytree":
+                for kind, functions in users_of_pytree().items():
+                    self.inside(code, kind, functions)
+            if isinstance(code, (type, types.FunctionType)) and vars(code):
+                self.owners.add(code)
+
+    def fact(self, name: str) -> None:
+        """A fact of this process that the code may read."""
+        if name not in self.facts:
+            self.facts[name] = fact(name)
+        self.say(f"reads {name} {encode(self.facts[name])}")
+
+    def say(self, text: str) -> None:
+        self.lines.append(encode(text))
+
+
+# Builtins that are plain values, and functions that ask for an attribute by its name.
+_CONSTANTS = frozenset("NotImplemented Ellipsis __debug__ __name__ __doc__ __spec__ __loader__ __package__".split())
+_GETATTR = frozenset("builtins.getattr builtins.hasattr builtins.vars builtins.dir operator.attrgetter".split())
+
+# What Python keeps on a member of an enumeration, and on the enumeration.
+_OF_MEMBERS = frozenset("_value_ _name_ __objclass__ _sort_order_".split())
+_OF_ENUMS = frozenset(
+    """
+    _member_map_ _member_names_ _value2member_map_ _member_type_ _value_repr_ _use_args_ _unhashable_values_
+    _hashable_values_ _unhashable_values_map_ _new_member_ __new_member__ _singles_mask_ _flag_mask_ _all_bits_
+    _boundary_ _inverted_
+    """.split()
+)

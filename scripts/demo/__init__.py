@@ -1,0 +1,1 @@
+"""`warmgraph demo`: a model compiled once and loaded in fresh processes."""

@@ -1,0 +1,1 @@
+"""`warmgraph doctor`: is everything here as the cache needs it?"""

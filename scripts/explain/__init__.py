@@ -1,0 +1,1 @@
+"""`warmgraph explain`, `diff` and `lint`: why a graph missed, and what will."""

@@ -1,0 +1,1 @@
+"""`warmgraph run`: a program as it is, with the cache."""

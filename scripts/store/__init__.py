@@ -1,0 +1,1 @@
+"""`warmgraph stats`, `ls`, `show`, `verify`, `prune` and `config`: what a store holds."""

@@ -1,0 +1,1 @@
+"""`warmgraph push`, `pull`, `export`, `import`, `ping` and `keygen`."""
