@@ -8,9 +8,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, foreign, graph_modules, source_digest
-from warmgraph.hashing.encoding import encode
-from warmgraph.hashing.source_code import described
+from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, described, encode, foreign, graph_modules, source_digest
 
 from ..torch_api import compile as compat
 from ..torch_api import operators as operators

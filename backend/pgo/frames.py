@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from warmgraph.hashing import is_fixed, meaning, sha256_hex
-from warmgraph.hashing.encoding import encode
+from warmgraph.hashing import encode, is_fixed, meaning, sha256_hex
 
 MAX_FUNCTIONS = 64  # beyond them, functions that a frame reaches do not count
 

@@ -37,11 +37,14 @@ def base_tables() -> dict[str, dict[Any, Any]]:
     }
 
 
+_NONE: dict[Any, Any] = {}
+
+
 def growing_tables() -> dict[str, dict[Any, Any]]:
     """Tables that torch itself adds to when something is first used: only what comes from outside counts."""
     quick = fake_impls.get_fast_op_impls
     named = {"fakes": registered_hop_fake_fns, "decompositions of random numbers": extra_random_decomps}
-    return {**named, **({"quick fakes": quick()} if quick.cache_info().currsize else {})}
+    return {**named, "quick fakes": quick() if quick.cache_info().currsize else _NONE}
 
 
 _INDUCTOR = {

@@ -42,7 +42,7 @@ def test_it_is_the_same_under_every_hash_seed(seed, run_python):
     """Sets among the constants have another order in each process."""
     program = f"""
 import types
-from warmgraph.backend.frames import code_digest
+from warmgraph.backend.pgo.frames import code_digest
 module = types.ModuleType("user_code")
 exec(compile({TEXT.format(factor=2, constants="1, 2.5, frozenset({'a', 'b', 'c'})")!r}, "x.py", "exec"), vars(module))
 print(code_digest(module.f.__code__))

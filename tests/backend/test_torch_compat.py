@@ -244,7 +244,7 @@ def test_tables_that_users_change_are_where_inductor_keeps_them():
 
 UNTOUCHED = """
 import json, sys, torch
-from warmgraph.backend import tables
+from warmgraph.backend.torch_api.changes import tables
 if sys.argv[1] == "inductor":
     import torch._inductor.compile_fx, torch._functorch.vmap
     torch._functorch.vmap.lazy_load_decompositions()

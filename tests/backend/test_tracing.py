@@ -36,7 +36,7 @@ with step:
     twice(torch.ones(4))
 
 if sys.argv[1] == "spans":
-    from warmgraph.backend.tracing import trace as show
+    from warmgraph.backend.reporting.tracing import trace as show
     from warmgraph.cache import Event, Outcome
     show(Event(Outcome.FAILED, reason="internal", detail="load: it broke", differs=("graph", "hooks")))
     print(json.dumps([json.loads(span.to_json()) for span in exporter.get_finished_spans()]))

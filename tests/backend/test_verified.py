@@ -14,7 +14,7 @@ PROGRAM = """
 import json, sys, time, torch, warmgraph
 import warmgraph.backend.engine as engine
 from dataclasses import replace
-from warmgraph.backend.background import _threads
+from warmgraph.backend.verify.background import _threads
 from warmgraph.cache import journal_dir, read, settings
 from warmgraph.hashing import Part
 
@@ -161,7 +161,7 @@ CALLED_WHILE_TRACING = (
     PROGRAM.split("out = {}")[0]
     + """
 import threading
-from warmgraph.backend.apart import _apart, _unseen
+from warmgraph.backend.verify.isolated import _apart, _unseen
 
 compiled = torch.compile(scaled, backend="eager")
 x = torch.linspace(0, 1, 12)

@@ -18,9 +18,9 @@ from warmgraph.cache import (
     import_bundle,
     new_key,
     parse_keys,
+    seal,
     select_local,
 )
-from warmgraph.cache.format import seal
 from warmgraph.cache.format.seal import HEADER_BYTES
 
 RING = parse_keys(new_key())

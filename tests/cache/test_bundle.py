@@ -30,9 +30,9 @@ from warmgraph.cache import (
     import_bundle,
     new_key,
     parse_keys,
+    seal,
     select_local,
 )
-from warmgraph.cache.format import seal
 from warmgraph.cache.format.seal import HEADER_BYTES, generation_of, same_entry
 
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_bundles", Path(__file__).parent / "bundles.py")

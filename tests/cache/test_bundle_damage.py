@@ -26,9 +26,9 @@ from warmgraph.cache import (
     import_bundle,
     new_key,
     parse_keys,
+    seal,
     select_local,
 )
-from warmgraph.cache.format import seal
 from warmgraph.cache.format.seal import with_generation
 
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_bundles", Path(__file__).parent / "bundles.py")

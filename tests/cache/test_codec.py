@@ -22,10 +22,10 @@ from warmgraph.cache import (
     decode_blob,
     decode_entry,
     encode_blob,
+    seal,
     unseal,
     verify_blob,
 )
-from warmgraph.cache.format import seal
 
 hexes = st.binary(min_size=32, max_size=32).map(bytes.hex)
 keys = hexes.map("wg1{}".format)

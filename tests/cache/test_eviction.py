@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from warmgraph.cache import DiskStore, Entry, Hit, Miss, Role, canonical_entry, encode_blob
-from warmgraph.cache.format import seal
+from warmgraph.cache import DiskStore, Entry, Hit, Miss, Role, canonical_entry, encode_blob, seal
 
 LATER = 3600.0
 

@@ -481,8 +481,8 @@ def test_result_in_memory_counts_for_threads_even_if_it_cannot_be_written() -> N
 WORKER = """
 import os, sys, time
 from pathlib import Path
-from warmgraph.cache.flight import Flights
-from warmgraph.cache.locks import FileLeases
+from warmgraph.cache.tiers.flight import Flights
+from warmgraph.cache.stores.disk.locks import FileLeases
 
 root, key = Path(sys.argv[1]), sys.argv[2]
 end, seconds = sys.argv[3].split()
@@ -611,8 +611,8 @@ def test_owner_that_fails_lets_all_go_at_once(fleet: Fleet) -> None:
 NESTING = """
 import sys, time
 from pathlib import Path
-from warmgraph.cache.flight import Flights
-from warmgraph.cache.locks import FileLeases
+from warmgraph.cache.tiers.flight import Flights
+from warmgraph.cache.stores.disk.locks import FileLeases
 
 root, keys = Path(sys.argv[1]), ["wg1" + "0" * 64, "wg1" + "1" * 64]
 flights = Flights([FileLeases(root)], wait=600.0)

@@ -117,7 +117,7 @@ def test_failure_is_told_for_a_few_seconds(leases: FileLeases) -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from warmgraph.cache.locks import FileLeases
+from warmgraph.cache.stores.disk.locks import FileLeases
 lease = FileLeases(Path(sys.argv[1])).acquire(sys.argv[2])
 print(type(lease).__name__, flush=True)
 time.sleep(600)
@@ -140,7 +140,7 @@ def test_killed_owner_frees_it_at_once(leases: FileLeases) -> None:
 FORKING = """
 import os, sys, time
 from pathlib import Path
-from warmgraph.cache.locks import FileLeases
+from warmgraph.cache.stores.disk.locks import FileLeases
 leases = FileLeases(Path(sys.argv[1]))
 lease = leases.acquire(sys.argv[2])
 told, tells = os.pipe()
@@ -219,7 +219,7 @@ def test_nothing_stays_open(leases: FileLeases) -> None:
 HAMMER = """
 import sys
 from pathlib import Path
-from warmgraph.cache.locks import FileLeases
+from warmgraph.cache.stores.disk.locks import FileLeases
 from warmgraph.cache.typing import Held
 leases, counter = FileLeases(Path(sys.argv[1])), Path(sys.argv[3])
 for _ in range(int(sys.argv[4])):

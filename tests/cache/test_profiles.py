@@ -29,10 +29,10 @@ from warmgraph.cache import (
     open_cache,
     parse_keys,
     profile_of,
+    seal,
     today,
     unseal,
 )
-from warmgraph.cache.format import seal
 from warmgraph.cache.format.seal import accept_checksum, as_hearsay, generation_of, unverified_body
 from warmgraph.cache.profiles.profiles import MAX_AGE_DAYS, MAX_LINES, profile_entry, profile_in
 from warmgraph.cache.profiles.store import Place

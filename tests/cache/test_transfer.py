@@ -31,11 +31,11 @@ from warmgraph.cache import (
     parse_keys,
     parse_url,
     read_local,
+    seal,
     select_local,
     select_remote,
     unseal,
 )
-from warmgraph.cache.format import seal
 from warmgraph.cache.format.seal import HEADER_BYTES, generation_of
 
 _SERVERS = Path(__file__).parent.parent / "remote" / "servers.py"

@@ -6,7 +6,7 @@ pytestmark = pytest.mark.gpu
 
 BEGIN = """
 import torch
-from warmgraph.backend.microbench import CUDA_GRAPH, EAGER, interleaved, prepare, seconds_per_call
+from warmgraph.backend.cudagraphs.microbench import CUDA_GRAPH, EAGER, interleaved, prepare, seconds_per_call
 torch.manual_seed(0)
 x = torch.randn(64, 64, device="cuda")
 close = torch.testing.assert_close

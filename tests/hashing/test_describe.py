@@ -1,11 +1,9 @@
 """`warmgraph.describe`, and the facts of a process that code may read."""
 
-import sys
-
 import pytest
 import torch
-from warmgraph.hashing import Uncacheable, source_digest
-from warmgraph.hashing.source_code import described
+from warmgraph.hashing import Uncacheable, described, source_digest
+from warmgraph.hashing.source_code import described as registered
 
 import warmgraph
 
@@ -24,9 +22,7 @@ def calls_it(x):
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    from warmgraph.hashing.source_code import described as module  # the function shadows its module's name
-
-    table = sys.modules[module.__module__]._described
+    table = registered._described
     before = dict(table)
     yield
     table.clear()

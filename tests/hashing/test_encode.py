@@ -9,8 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from warmgraph.hashing import Uncacheable
-from warmgraph.hashing.encoding import encode
+from warmgraph.hashing import Uncacheable, encode
 
 plain = st.recursive(
     st.none()

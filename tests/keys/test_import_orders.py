@@ -9,7 +9,7 @@ for name in sys.argv[1:]:
     importlib.import_module(name)
 import torch
 from transformers import BertConfig, BertModel
-from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.key.context import surroundings
 from warmgraph.hashing import key_of
 
 found = []

@@ -9,8 +9,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.placement_types import _MaskPartial, _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from warmgraph.hashing import Uncacheable
-from warmgraph.hashing.encoding import encode
+from warmgraph.hashing import Uncacheable, encode
 
 from .cases import changed, of_inputs
 

@@ -39,7 +39,7 @@ PROGRAM = """
 import json, os, sys, torch
 sys.path.insert(0, {folder!r})
 import theirs
-from warmgraph.backend.surroundings import surroundings
+from warmgraph.backend.key.context import surroundings
 from warmgraph.hashing import key_of
 found = []
 def backend(gm, inputs):

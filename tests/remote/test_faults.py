@@ -19,8 +19,8 @@ from warmgraph.cache import new_key
 PROGRAM = """
 import json, sys
 import torch, warmgraph
-from warmgraph.backend.opened import opened
-from warmgraph.cache import health, settings
+from warmgraph.backend.process_cache import opened
+from warmgraph.cache import settings; from warmgraph.cache.stores import circuit_breaker as health
 
 waited = []  # (tier, use) for each time that somebody waited for a tier in vain
 failed = health.Health.failed

@@ -6,8 +6,7 @@ import os
 from typing import Any
 
 import pytest
-from warmgraph.cache import CorruptEntry, Role, StoreUnavailable, unseal
-from warmgraph.cache.format import seal
+from warmgraph.cache import CorruptEntry, Role, StoreUnavailable, seal, unseal
 from warmgraph.cache.format.keyring import new_key, parse_keys
 from warmgraph.cache.format.seal import accept_checksum
 from warmgraph.cache.stores.redis import CorruptBlob, RedisStore, UntrustedBlob, chunks

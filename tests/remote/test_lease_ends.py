@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from warmgraph.cache.format import seal
+from warmgraph.cache import seal
 from warmgraph.cache.stores.redis import lease as lease_module
 from warmgraph.cache.typing import Held
 

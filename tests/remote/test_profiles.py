@@ -20,7 +20,7 @@ def f(x, y):
 """
 RUN = """
 import importlib.util, json, sys, torch, warmgraph
-from warmgraph.cache import learning
+from warmgraph.cache.profiles import store as learning
 
 learning.CONNECTING_SECONDS = 20.0  # a busy machine's
 spec = importlib.util.spec_from_file_location("user_code", sys.argv[1])

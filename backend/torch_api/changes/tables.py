@@ -58,7 +58,7 @@ def changes() -> tuple[dict[str, str], dict[str, Any]]:
     return _last[1]
 
 
-_last: tuple[list[Any], Any] = ([], None)
+_last: tuple[list[Any], tuple[dict[str, str], dict[str, Any]]] = ([], ({}, {}))
 
 
 def _together(base: Any, patched: Any, *found: Any) -> tuple[dict[str, str], dict[str, Any]]:
