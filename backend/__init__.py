@@ -2,29 +2,56 @@
 
 `torch.compile(model, backend="warmgraph")` and `backend="warmgraph_cudagraphs"` are found through the entry point
 `torch_dynamo_backends`; nothing has to be imported. `adopt` takes over what names other backends (`warmgraph run`).
+Importing this package opens nothing, reads no settings and changes nothing of torch; naming a backend does.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-from .redirect import adopt
 
 if TYPE_CHECKING:
     from .backend import warmgraph, warmgraph_cudagraphs
     from .torch_api.compile import unsupported
 
 
+def adopt(torch: ModuleType, begin: Callable[[], None]) -> None:
+    """Let `torch.compile` use warmgraph where it would use Inductor or torch's `cudagraphs`.
+
+    begin: called in each process (forked ones, too) before it compiles its first graph. Raises AttributeError on a
+    torch that has other names for these things; nothing is patched then.
+    """
+    from .torch_api.redirect import redirect
+
+    redirect(torch, begin, lambda: __getattr__("warmgraph"))
+
+
 def __getattr__(name: str) -> Any:
     if name in ("warmgraph", "warmgraph_cudagraphs"):  # they import Dynamo, which `adopt` must not
-        from . import backend
-
+        try:
+            from . import backend
+        except (ImportError, AttributeError) as error:
+            return _plain(name, str(error))
+        backend.prepare()
         return getattr(backend, name)
     if name == "unsupported":
-        from .torch_api.compile import unsupported
-
+        try:
+            from .torch_api.compile import unsupported
+        except (ImportError, AttributeError) as error:
+            why = str(error)
+            return lambda: why
         return unsupported
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@functools.cache
+def _plain(name: str, why: str) -> Any:
+    """For a torch without a private name that we import: its own compiler, with a line that says so."""
+    from .torch_api.plain import Plain
+
+    return Plain(name, why)
 
 
 __all__ = ["adopt", "unsupported", "warmgraph", "warmgraph_cudagraphs"]

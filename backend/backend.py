@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -67,7 +68,7 @@ class Backend:
         """
         current = settings()
         if compat.unsupported() is None:
-            watch_sizes()
+            attempt("profile", current.strict, watch_sizes)
         if current.url is not None and current.mode is not Mode.OFF:
             attempt("connect", current.strict, self._engine_for, current)
 
@@ -97,7 +98,12 @@ class Backend:
             return self._engine
 
 
-stand_in_for_debug()
 warmgraph = Backend(Inductor())
 warmgraph_cudagraphs = Backend(CudaGraphs())
-warmgraph.prepare()
+
+
+@functools.lru_cache(maxsize=1)
+def prepare() -> None:
+    """When a backend is first named. Raises ConfigError, then and each time after."""
+    stand_in_for_debug()
+    warmgraph.prepare()

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from . import torch_names
+
 _NAMES = frozenset(sys.stdlib_module_names) | {"torch", "builtins"}
 _STDLIB = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - compared as text, once
 _TORCH = os.path.dirname(torch.__file__) + os.sep  # noqa: PTH120
@@ -171,7 +173,7 @@ def _inside(value: Any) -> Iterable[Any] | None:
     kind = type(value).__module__
     if not _is_toolchain(kind):
         return None
-    if kind == "torch._ops" or isinstance(value, torch.Tensor) or not callable(value):
+    if kind == torch_names.OPERATORS or isinstance(value, torch.Tensor) or not callable(value):
         return ()  # an operator: what is registered for it is asked one by one
     return getattr(value, "__dict__", {}).values()
 

@@ -1,6 +1,7 @@
 """The house: imports point one way, private torch sits in one room, the cache starts without torch."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,33 +67,73 @@ def test_another_room_is_entered_by_its_door(path):
             assert not module.is_file() or len(parts) == 3, name
 
 
-EXCUSED = {
-    # Imported, not used: so that the demo does not count it to the first call.
-    "scripts/demo/worker.py": ("torch._dynamo",),
-}
+# Imported, not used: so that the demo does not count it to the first call.
+EXCUSED = {"scripts/demo/worker.py": {"torch._dynamo"}}
+
+# Private by their names, and what torch's documentation tells users to write: advice names them.
+DOCUMENTED = re.compile(
+    r"torch\._(dynamo\.(config|mark_dynamic|mark_static_address|reset)|inductor\.config|functorch\.config)\b"
+)
+# Names of torch as data for keys: what user code may read of it. `hashing` imports no other room.
+NAMES_AS_DATA = {"hashing/torch_names.py", "hashing/source_code/purity.py"}
+
+
+def private_torch(source):
+    """Every private name of torch in a program: imported, as an attribute, or in a text that is no docstring."""
+    tree = ast.parse(source)
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if is_private(alias.name))
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from (name for a in node.names if is_private(name := f"{node.module}.{a.name}"))
+        elif isinstance(node, ast.Attribute) and is_private(ast.unparse(node)):
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            text = DOCUMENTED.sub("", node.value)
+            yield from re.findall(r"\btorch(?:\.\w+)*\._[a-zA-Z]\w*|\b_(?:inductor|dynamo|functorch)\.\w+", text)
 
 
 def is_private(name):
-    parts = name.split(".")
-    return parts[0] == "torch" and any(part.startswith("_") for part in parts[1:])
+    first, *parts = name.split(".")
+    public = first != "torch" or parts[:1] == ["ops"]  # operators are the words of graphs
+    return not public and any(re.match(r"_[a-zA-Z]", part) for part in parts)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_private_torch_modules_are_imported_in_one_room(path):
+def test_private_torch_is_named_in_one_room(path):
     """`backend/torch_api/`: a new torch is read against one folder."""
-    if TORCH_API in path.parents:
+    if TORCH_API in path.parents or name_of(path) in NAMES_AS_DATA:
         return
-    private = {name for name in imported(path) if is_private(name)}
-    assert not {name for name in private if not name.startswith(EXCUSED.get(name_of(path), ()))}
+    assert set(private_torch(path.read_text())) - EXCUSED.get(name_of(path), set()) == set()
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "import torch._inductor",
+        "from torch._dynamo import config",
+        "from torch import _guards",
+        "torch._C._get_tracing_state()",
+        "def f():\n    return torch.fx._pytree",
+        "import_module('torch._inductor.lowering')",
+        "name = f'torch._functorch.{x}'",
+        "getattr(torch, '_inductor.codecache')",
+    ],
+)
+def test_private_torch_elsewhere_is_found(planted):
+    assert list(private_torch(planted))
 
 
 # What each may import, of the packages and modules beside it: those before it.
 ORDER = {
-    "hashing": "origin key encoding source_code parts cache_hash build",
+    "hashing": "torch_names origin key encoding source_code parts cache_hash build",
     "cache": "typing process format config stores profiles tiers journal transfer factory",
-    "backend": (
-        "torch_api process_cache reporting typing pgo artifact key verify cudagraphs compilers engine backend redirect"
-    ),
+    "backend": ("torch_api process_cache reporting typing pgo artifact key verify cudagraphs compilers engine backend"),
 }
 
 

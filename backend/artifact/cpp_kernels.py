@@ -7,7 +7,6 @@ run g++ on it again on every new host; here the built `.so` is kept, under a dig
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import importlib.util
 import json
@@ -18,10 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from warmgraph.cache import fork_safe_lock
-
-from ..torch_api.compile import CppPythonBindingsCodeCache
+from ..torch_api import patches
+from ..torch_api.loading import variables_of_kernels
 
 
 class MissingKernel(Exception):
@@ -29,7 +26,6 @@ class MissingKernel(Exception):
 
 
 _state = threading.local()
-_install = fork_safe_lock()
 
 
 @contextlib.contextmanager
@@ -70,28 +66,25 @@ def kernel_name(cache: type, arguments: tuple[Any, ...], named: Mapping[str, Any
 
 
 def _intercept() -> None:
-    """Replace the one method that all of Inductor's C++ bindings go through, once."""
-    with _install:
-        original = CppPythonBindingsCodeCache.__dict__["load_pybinding_async"].__func__
-        if hasattr(original, "_warmgraph"):
-            return
+    """Replace the one method that all of Inductor's C++ bindings go through."""
+    patches.install("kernels", _noted_or_served)
 
-        @functools.wraps(original)
-        def load_pybinding_async(cls: Any, *arguments: Any, **named: Any) -> Any:
-            files = getattr(_state, "files", None)
-            noted = getattr(_state, "noted", None)
-            if files is None and noted is None:
-                return original(cls, *arguments, **named)
-            name = kernel_name(cls, arguments, named)
-            if files is not None:
-                return _serve(name, files, cls.entry_function)
-            future = original(cls, *arguments, **named)
-            if noted is not None:
-                noted[name] = future
-            return future
 
-        load_pybinding_async._warmgraph = True  # type: ignore[attr-defined]
-        CppPythonBindingsCodeCache.load_pybinding_async = classmethod(load_pybinding_async)
+def _noted_or_served(original: Callable[..., Any]) -> Callable[..., Any]:
+    def load_pybinding_async(cls: Any, *arguments: Any, **named: Any) -> Any:
+        files = getattr(_state, "files", None)
+        noted = getattr(_state, "noted", None)
+        if files is None and noted is None:
+            return original(cls, *arguments, **named)
+        name = kernel_name(cls, arguments, named)
+        if files is not None:
+            return _serve(name, files, cls.entry_function)
+        future = original(cls, *arguments, **named)
+        if noted is not None:
+            noted[name] = future
+        return future
+
+    return load_pybinding_async
 
 
 def _serve(name: str, files: Mapping[str, Path], entry: str) -> Callable[[], Any]:
@@ -104,9 +97,7 @@ def _serve(name: str, files: Mapping[str, Path], entry: str) -> Callable[[], Any
 def load(path: Path, entry: str) -> Any:
     """The extension module in `path`. `entry` names its init function (`PyInit_<entry>`)."""
     # Kernels read tensors through this pointer, which the generated init function takes from here.
-    os.environ["_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR"] = str(
-        torch._C._dynamo.guards._torchinductor_pyobject_tensor_data_ptr
-    )
+    os.environ.update(variables_of_kernels())
     module_name = f"warmgraph_kernels.{path.stem}.{entry}"
     known = sys.modules.get(module_name)
     if known is not None:

@@ -60,8 +60,7 @@ def evaluate_guards(env: Any, guards: str, values: Sequence[Any]) -> bool:
 
 def overlapping(tensors: list[torch.Tensor]) -> list[list[int]]:
     """Positions of tensors that overlap another, by torch's quick rule (for dynamic sizes) and its exact one."""
-    compute = torch._C._dynamo.guards.compute_overlapping_tensors
-    return [sorted(compute(tensors, symbolic=symbolic)) for symbolic in (True, False)]
+    return [sorted(compat.overlapping(tensors, symbolic=symbolic)) for symbolic in (True, False)]
 
 
 def alias_guards(context: compat.TracingContext | None) -> list[Any]:

@@ -16,6 +16,7 @@ from warmgraph.cache import Hit
 from warmgraph.hashing import lifted_tensors
 
 from ..torch_api import compile as compat
+from ..torch_api.loading import no_compiled_autograd
 from ..torch_api.wrapper_module import Payload
 from ..typing import Compiler, Request
 from . import guards
@@ -51,7 +52,7 @@ def _payload(hit: Hit, request: Request) -> Payload:
 def _loading() -> Iterator[None]:
     """The surroundings in which torch loads a cached result; with no compile worker and no benchmark."""
     with (
-        torch._dynamo.compiled_autograd._disable(),
+        no_compiled_autograd(),
         compat.functorch_config.patch(unlift_effect_tokens=True),
         compat.inductor_config.patch(compile_threads=1, bundle_triton_into_fx_graph_cache=True),
     ):
@@ -91,4 +92,4 @@ def _entry_point(compiled: Callable[..., Any], gm: GraphModule) -> Callable[...,
         def run(*args: Any) -> Any:
             return compiled(list(args))
 
-    return torch._dynamo.disable(run, reason="do not trace AOT-compiled graph")  # type: ignore[no-any-return]
+    return torch.compiler.disable(run, reason="do not trace AOT-compiled graph")  # type: ignore[no-any-return]

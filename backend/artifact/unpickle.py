@@ -35,8 +35,20 @@ from typing import Any, NoReturn
 import torch
 
 from ..torch_api import compile as compat
+from ..torch_api.allowed import (
+    DATA,
+    ENDS_OF_VIEWS,
+    LAYOUT,
+    LEFT_OUT,
+    LENT,
+    METHODS,
+    ORDERED_SET,
+    STORAGE,
+    TENSORS,
+    VIEWS,
+)
+from ..torch_api.loading import rebuild_tensor
 from ..torch_api.wrapper_module import Payload
-from .allowed import DATA, LEFT_OUT, LENT, METHODS
 
 
 class NotAllowed(pickle.UnpicklingError):
@@ -120,8 +132,7 @@ def _known(module: str, name: str) -> _Loan:
         return _Loan(_Call(_CALLS[module, name]))
     if DATA.get(module) == "*" and "__dataclass_fields__" in vars(_class(module, name)):
         return _bare(_class(module, name))
-    # How an output is a view of an input: records in C++, a class for each operator.
-    if module == "torch._C._functionalization" and name.endswith(("_ViewMeta", "InverseReturnMode")):
+    if module == VIEWS and name.endswith(ENDS_OF_VIEWS):
         return _bare(_class(module, name))
     if module.startswith(LEFT_OUT) and name.isidentifier() and name[0].isupper():
         return _Loan(_LeftOut)
@@ -246,17 +257,10 @@ def _storage(data: bytes) -> Any:
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
-def _rebuilt(storage: Any, *args: Any) -> torch.Tensor:
-    """Newer dtypes come with an untyped storage, and the dtype as an argument."""
-    typed = isinstance(storage, torch.TypedStorage)
-    rebuild = torch._utils._rebuild_tensor_v2 if typed else torch._utils._rebuild_tensor_v3
-    return rebuild(storage, *args)
-
-
 def _tensor(storage: Any, offset: int, size: Any, stride: Any, requires_grad: bool, hooks: Any, *more: Any) -> Any:
     if not isinstance(storage, (torch.TypedStorage, torch.UntypedStorage)) or hooks:
         _refuse("a tensor", f"{type(storage).__qualname__} with hooks {hooks}")
-    return _rebuilt(storage, offset, size, stride, bool(requires_grad), collections.OrderedDict(), *more)
+    return rebuild_tensor(storage, offset, size, stride, bool(requires_grad), collections.OrderedDict(), *more)
 
 
 def _defaultdict(factory: Any = None) -> Any:
@@ -281,9 +285,8 @@ _CALLS: dict[tuple[str, str], Callable[..., Any]] = {
     ("inspect", "Signature"): inspect.Signature,
     ("torch", "Size"): torch.Size,
     ("torch", "device"): torch.device,
-    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-    ("torch._utils", "_rebuild_tensor_v3"): _tensor,
-    ("torch.serialization", "_get_layout"): compat.layout_named,
-    ("torch.storage", "_load_from_bytes"): _storage,
-    ("torch.utils._ordered_set", "OrderedSet"): compat.OrderedSet,
+    **dict.fromkeys(TENSORS, _tensor),
+    LAYOUT: compat.layout_named,
+    STORAGE: _storage,
+    ORDERED_SET: compat.OrderedSet,
 }

@@ -26,11 +26,11 @@ from ..cudagraphs.recordable import Facts, Side, device_index, facts_of, verdict
 from ..cudagraphs.skips import Skip
 from ..cudagraphs.trees import after_recorded_forward, boxed, recorded
 from ..cudagraphs.watching import Made, Watch
-from ..key.compiler_settings import inductor_options
 from ..reporting.fail_open import attempt
 from ..torch_api import compile as compat
 from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api.capture import is_capturing
+from ..torch_api.settings import inductor_options
 from ..torch_api.wrapper_module import Payload
 from ..typing import Bypass, Compiled, NotSerialisable, Packed, Request, Run, Told
 from .graph_codec import BadGraph, dump_graph, load_graph
@@ -175,7 +175,7 @@ class _LoadedBackward(_Loaded):
 
     def post_compile(self, loaded: tuple[GraphModule, Facts], fx_config: Mapping[str, Any]) -> Run:
         run = self.sides.run(*loaded, self.side)
-        return torch._dynamo.disable(run, reason="do not trace generated backwards pass")  # type: ignore[no-any-return]
+        return torch.compiler.disable(run, reason="do not trace generated backwards pass")  # type: ignore[no-any-return]
 
 
 class _Sides:

@@ -17,11 +17,13 @@ from warmgraph.hashing import Key
 from ..artifact.cpp_kernels import built_files
 from ..cudagraphs.autotune_choices import hear_bundling, settle
 from ..cudagraphs.listening import hear_partitions
-from ..key.compiler_settings import inductor_options, patched_settings
+from ..key.compiler_settings import patched_settings
 from ..reporting.fail_open import attempt
 from ..torch_api import compile as compat
 from ..torch_api.changes.tables import import_inductor
 from ..torch_api.donated_buffers import spared, take_donated
+from ..torch_api.loading import count_as_compiled, emit_triton
+from ..torch_api.settings import inductor_options
 from ..torch_api.wrapper_module import Payload, dump_module, run_module
 from ..typing import Bypass, Compiled, NotSerialisable, Packed, Request, Run, Told
 from .names import renamer
@@ -45,7 +47,7 @@ class Inductor:
 
     def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: Told) -> Run:
         # Whatever is not where we listen (in a torch that nobody read), the graph is compiled.
-        import_inductor()
+        attempt("tables", False, import_inductor)
         attempt("skip", False, hear_partitions)
         attempt("tuning", False, hear_bundling)
         return compat.compile_fx(gm, inputs, patches)
@@ -155,7 +157,7 @@ class _Backward(_Graph):
             fx_config = {**fx_config, "cudagraphs": compat.BoxedBool(False)}
         # `slots` recreate the class, so the zero-argument super() has no cell to look in.
         compiled = spared(_Graph.post_compile(self, graph, fx_config), self.donated)
-        return torch._dynamo.disable(compiled, reason="do not trace generated backwards pass")
+        return torch.compiler.disable(compiled, reason="do not trace generated backwards pass")
 
 
 def _backward_without_cudagraphs(gm: GraphModule) -> bool:
@@ -175,9 +177,9 @@ def _attach_code(graph: Any, constants: Any, payload: Payload, rename: Callable[
             for strides in graph.output_strides
         ]
     attempt("tuning", False, settle, graph)
-    compat.emit_triton(graph)
+    emit_triton(graph)
     module = run_module(graph.source_code, payload.bytecode.get(graph.cache_key), constants.unwrap(graph))
     graph.current_callable = module.call
     graph.recursively_apply_fns = getattr(module, "recursively_apply_fns", None)
     graph.compiled_fn_runner = getattr(module, "runner", None)
-    compat.count_as_compiled(graph)
+    count_as_compiled(graph)

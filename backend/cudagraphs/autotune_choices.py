@@ -18,7 +18,8 @@ from warmgraph.hashing import sha256_hex
 
 from ..reporting.fail_open import attempt
 from ..torch_api import cudagraph_trees as compat
-from .listening import watch_here, wrap
+from ..torch_api import patches
+from .listening import watch_here
 from .watching import Ledger
 
 # Live autotuners whose choice is still to come: whom to tell, and how the kernel is called there.
@@ -80,12 +81,12 @@ def choose(kernel: Any, choice: str | None) -> bool:
 
 def follow(kernel: Any, ledger: Ledger, name: str) -> None:
     _followed[kernel] = ledger, name
-    wrap(compat.autotuner(), "autotune_to_one_config", _autotune_to_one_config)
+    patches.install("choices", _autotune_to_one_config)
 
 
 def hear_bundling() -> None:
     """Listen for the autotuners of what is compiled here. Imports Inductor's bundler, for who compiles anyway."""
-    wrap(compat.triton_bundler(), "put_static_autotuner", _put_static_autotuner)
+    patches.install("bundling", _put_static_autotuner)
 
 
 def kernel_name(cache_key: str) -> str:
@@ -98,8 +99,8 @@ def config_name(config: Any) -> str:
 
 
 def _put_static_autotuner(original: Callable[..., None]) -> Callable[..., None]:
-    def put_static_autotuner(key: str, kernel: Any) -> None:
-        original(key, kernel)
+    def put_static_autotuner(cls: type, key: str, kernel: Any) -> None:
+        original(cls, key, kernel)
         watch = watch_here()
         if watch is not None and watch.ledger is not None:
             attempt("tuning", False, follow, kernel, watch.ledger, kernel_name(key))

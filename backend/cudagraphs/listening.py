@@ -7,18 +7,17 @@ is imported for it. All of them are off the fast path: a replay passes none.
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch.fx import GraphModule
-from warmgraph.cache import fork_safe_lock
 
 from ..reporting.fail_open import Failure, attempt
 from ..torch_api import compile as compat
 from ..torch_api import cudagraph_trees as cudagraphs
+from ..torch_api import patches
 from .skips import Unrecorded, in_words, mutation
 from .watching import Ledger, Placeholder, Recording, Told, Watch
 
@@ -48,38 +47,25 @@ def watch_here() -> Watch | None:
     return getattr(_here, "watch", None)
 
 
-# -- the places that are listened at; each is wrapped once per process
-
-_installing = fork_safe_lock()
-
-
-def wrap(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Put a wrapper in the place of a function of torch's, once."""
-    with _installing:
-        original = getattr(owner, name)
-        if not hasattr(original, "_warmgraph"):
-            replacement = functools.wraps(original)(wrapper(original))
-            replacement._warmgraph = True  # type: ignore[attr-defined]
-            setattr(owner, name, replacement)
+# -- the places that are listened at
 
 
 def _hear_compiles() -> None:
-    wrap(compat.CompiledFxGraph, "post_compile", _post_compile)
-    wrap(cudagraphs.output_code, "maybe_handle_backward_generation", cudagraphs.late_generation)
-    if "torch._inductor.scheduler" in sys.modules:
+    patches.install("post_compile", _post_compile)
+    patches.install("late_generation", cudagraphs.late_generation)
+    if cudagraphs.scheduler_is_imported():
         hear_partitions()
 
 
 def hear_partitions() -> None:
     """Imports Inductor's scheduler: for who compiles anyway."""
-    wrap(cudagraphs.scheduler(), "graph_partition", _graph_partition)
+    patches.install("partitions", _graph_partition)
 
 
 def hear_recordings() -> None:
     """Imports the CUDA-graph trees: for what goes into them anyway."""
-    trees = cudagraphs.trees()
-    wrap(trees, "log_cudagraph_skip_and_bump_counter", _log_skip)
-    wrap(trees, "cudagraphify", _cudagraphify)
+    patches.install("skips", _log_skip)
+    patches.install("recordings", _cudagraphify)
 
 
 def _post_compile(original: Callable[..., None]) -> Callable[..., None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 from warmgraph.hashing import Uncacheable, foreign, is_fixed, sha256_hex
 
 from ..torch_api import compile as compat
+from ..torch_api.settings import code_generators, read_at_import
 
 _TORCH_CACHES = "torch's own caches are neither read nor written while we compile"
 _HOW = "how many workers compile, and how long they are waited for; not what"
@@ -67,14 +67,6 @@ _IGNORED_PREFIX = "inductor.trace."
 _BY_CONTENT = frozenset({"inductor.aten_distributed_optimizations.profile_guided_estimations_profile_path"})
 
 
-def inductor_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What `torch.compile(backend="inductor", mode=..., options=...)` would patch into Inductor's settings.
-
-    Raises torch's own errors for an unknown mode or option.
-    """
-    return dict(torch._TorchCompileInductorWrapper(mode, dict(options or {}), None).config)
-
-
 def patched_settings(patches: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
     return compat.inductor_config.patch(dict(patches)) if patches else contextlib.nullcontext()
 
@@ -103,7 +95,7 @@ def settings_in_force() -> dict[str, Any]:
     found["sm_carveout"] = compat.sm_carveout()
     found["dynamo.custom_ops_profile"] = compat.custom_ops_profile()
     found.update(_registered())
-    found.update(_read_at_import())
+    found.update(read_at_import())
     return found
 
 
@@ -122,19 +114,9 @@ def _of_torch_compiler() -> Iterator[tuple[str, Any]]:
             yield f"compiler.{name}", _identify(f"compiler.{name}", value)
 
 
-def _read_at_import() -> Iterator[tuple[str, Any]]:
-    """Limits of a pass that are read when its module is imported, where these are not what the settings say now."""
-    module: Any = sys.modules.get("torch._inductor.fx_passes.decompose_mem_bound_mm")
-    options = compat.inductor_config.post_grad_fusion_options.get("decompose_mm_pass", {})
-    for name, value in vars(module).items() if module is not None else ():
-        default = getattr(module, name.upper(), None) if name.islower() else None
-        if isinstance(default, int) and options.get(name, default) != value:
-            yield f"decompose_mm_pass.{name}", value
-
-
 def _registered() -> Iterator[tuple[str, Any]]:
     """What extensions registered with Inductor's code generators."""
-    codegen = sys.modules.get("torch._inductor.codegen.common")  # who registers a backend has imported it
+    codegen = code_generators()
     for name in ("custom_backend_passes", "custom_backend_codegen_configs"):
         for device, value in getattr(codegen, name, {}).items():
             if value is not None:

@@ -14,7 +14,6 @@ Dynamo asks about each input in `pgo.update_automatic_dynamic`, which is where t
 from __future__ import annotations
 
 import copy
-import functools
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +25,7 @@ from warmgraph.cache import Learning, profile_of, today
 from warmgraph.hashing import Uncacheable, changes_metadata
 
 from ..reporting.fail_open import Failure, attempt, warn_once
-from ..torch_api import compile as compat
+from ..torch_api import patches
 from ..torch_api.dynamic_sizes import (
     InferStride,
     auto_dynamic,
@@ -222,19 +221,17 @@ def _text(value: Any) -> str:
 
 def watch_sizes() -> None:
     """From now on, tell a backend's `frame_profiles()` of what Dynamo learns about the frames it compiles for it."""
-    original = compat.pgo.update_automatic_dynamic
-    if hasattr(original, "_warmgraph"):
-        return
+    patches.install("sizes", _told_of_sizes)
 
-    @functools.wraps(original)
+
+def _told_of_sizes(original: Callable[..., Any]) -> Callable[..., Any]:
     def update(tx: Any, name: str, entry: Any, **options: Any) -> Any:
         profiles = _profiles_for(tx)
         if profiles is None:
             return original(tx, name, entry, **options)
         return _update(profiles, original, tx, name, entry, options)
 
-    update._warmgraph = True  # type: ignore[attr-defined]
-    compat.pgo.update_automatic_dynamic = update
+    return update
 
 
 def _profiles_for(tx: Any) -> FrameProfiles | None:

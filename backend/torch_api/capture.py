@@ -13,29 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from warmgraph.cache import fork_safe_lock
-
 from . import compile as compat
+from . import patches
 from .donated_buffers import spare_live
 
 _capture = threading.local()
-
-
-def _let_patches_win() -> None:
-    """Who switches torch's caches off by an environment variable may still want this one, which needs their machinery.
-
-    Such a variable wins over every patch; as a default it holds wherever we do not compile.
-    """
-    for module, name in (
-        (compat.inductor_config, "fx_graph_cache"),
-        (compat.functorch_config, "enable_autograd_cache"),
-    ):
-        entry = module._config[name]
-        if entry.env_value_force is not compat.UNSET:
-            entry.env_value_default, entry.env_value_force = entry.env_value_force, compat.UNSET
-
-
-_let_patches_win()
 
 
 class Results:
@@ -114,13 +96,21 @@ def _save(original: Callable[..., Any]) -> Callable[..., Any]:
     return save
 
 
-_installed = fork_safe_lock()
-
-
 def _install_interceptors() -> None:
-    with _installed:
-        if not hasattr(compat.AOTAutogradCache.try_load, "_warmgraph"):
-            for name, wrap in (("try_load", _try_load), ("save", _save)):
-                replacement = wrap(getattr(compat.AOTAutogradCache, name))
-                replacement._warmgraph = True  # type: ignore[attr-defined]
-                setattr(compat.AOTAutogradCache, name, staticmethod(replacement))
+    _let_patches_win()
+    patches.install("try_load", _try_load)
+    patches.install("save", _save)
+
+
+def _let_patches_win() -> None:
+    """Who switches torch's caches off by an environment variable may still want this one, which needs their machinery.
+
+    Such a variable wins over every patch; as a default it holds wherever we do not compile.
+    """
+    inductor, functorch = compat.inductor_config._config, compat.functorch_config._config
+    for name, entries in (("fx_graph_cache", inductor), ("enable_autograd_cache", functorch)):
+        entry = entries[name]
+        forced = entry.env_value_force
+        if forced is not compat.UNSET:
+            patches.replace(f"force {name}", entry, "env_value_default", forced)
+            patches.replace(f"force {name}", entry, "env_value_force", compat.UNSET)

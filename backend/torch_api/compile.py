@@ -7,6 +7,7 @@ checked by `tests/backend/test_torch_compat.py`, which fails loudly when one is 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import inspect
 import re
 import sys
@@ -40,11 +41,9 @@ from torch._functorch._aot_autograd.autograd_cache import (
 )
 from torch._functorch._aot_autograd.utils import saved_tensors_hooks_are_inlineable, top_saved_tensors_hooks
 from torch._guards import DuplicateInputs, StorageOverlap, TracingContext, detect_fake_mode, tracing
-from torch._inductor.codecache import BypassFxGraphCache, CppPythonBindingsCodeCache, FxGraphCache
+from torch._inductor.codecache import BypassFxGraphCache, FxGraphCache
 from torch._inductor.cudagraph_utils import BoxedDeviceIndex
-from torch._inductor.metrics import CachedMetricsHelper
 from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstants
-from torch._inductor.triton_bundler import TritonBundler
 from torch._inductor.utils import BoxedBool
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import GraphModule, Node
@@ -54,6 +53,8 @@ from torch.serialization import _get_layout as layout_named
 from torch.utils._config_module import _UNSET_SENTINEL as UNSET
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._pytree import tree_leaves
+
+from .surface import broken
 
 __all__ = [
     "config_modules",
@@ -68,7 +69,6 @@ __all__ = [
     "TracingContext",
     "CompiledFxGraph",
     "CompiledFxGraphConstants",
-    "CppPythonBindingsCodeCache",
     "OpOverload",
     "OpOverloadPacket",
     "OrderedSet",
@@ -110,6 +110,8 @@ _guarding_hint = getattr(symbolic_shapes, "guarding_hint_or_throw", None) or (la
 
 def unsupported() -> str | None:
     """None on a torch that warmgraph was read on, else one line on what to do."""
+    if (gone := broken()) is not None:
+        return f"torch {torch.__version__} is not as warmgraph needs it: {gone}; upgrade warmgraph or pin torch"
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if FIRST <= version <= LAST:
         return None
@@ -227,6 +229,16 @@ def fresh_fake(node: Node, real: torch.Tensor) -> torch.Tensor:
     return mode.from_tensor(real, symbolic_context=symbolic, source=source, trace=False)
 
 
+def fake_mode() -> Any:
+    """A mode for fake tensors with symbols of its own."""
+    return torch._subclasses.FakeTensorMode(shape_env=symbolic_shapes.ShapeEnv(), allow_non_fake_inputs=True)
+
+
+def settings_are_per_thread() -> bool:
+    """Since torch 2.12."""
+    return isinstance(inductor_config._config["triton.cudagraphs"].user_override, contextvars.ContextVar)
+
+
 def backed_symints(inputs: Sequence[Any]) -> list[Any]:
     """The symbolic inputs that guards speak of, in their order (`L['t0']`, `L['t1']`, ...)."""
     return list(AOTAutogradCache._filter_backed_symints(inputs))
@@ -268,6 +280,11 @@ def compile_lock() -> contextlib.AbstractContextManager[Any]:
 # --- loading ------------------------------------------------------------------------------------------
 
 
+def overlapping(tensors: list[torch.Tensor], *, symbolic: bool) -> set[int]:
+    """Positions of tensors that overlap another: by torch's quick rule for dynamic sizes, or by its exact one."""
+    return set(torch._C._dynamo.guards.compute_overlapping_tensors(tensors, symbolic=symbolic))
+
+
 def no_dispatch_modes() -> contextlib.AbstractContextManager[Any]:
     return torch.utils._python_dispatch._disable_current_modes()  # type: ignore[no-any-return]
 
@@ -292,16 +309,3 @@ def sm_carveout() -> int | None:
 def custom_ops_profile() -> Any:
     """Shapes of custom operators as `torch.export`'s draft mode saw them, used instead of their fakes; or None."""
     return torch._dynamo.config._custom_ops_profile
-
-
-def emit_triton(graph: Any) -> None:
-    """Put the entry's cubins and chosen configurations where Triton looks for them."""
-    if graph._triton_bundle:
-        TritonBundler.read_and_emit(graph._triton_bundle)
-
-
-def count_as_compiled(graph: Any) -> None:
-    """Keep torch's own counters as they would be after a compile."""
-    CachedMetricsHelper.apply_deltas(graph.metrics_deltas)
-    counters["inductor"] += graph.counter_deltas
-    output_code_log.debug("Output code (from warmgraph): \n%s", graph.source_code)

@@ -6,6 +6,7 @@ compiler is imported when it is asked for. Checked by `tests/backend/test_torch_
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -45,11 +46,9 @@ def trees() -> Any:
     return cudagraph_trees
 
 
-def scheduler() -> Any:
-    """Inductor's scheduler, the class: it parts a graph into what is recorded and what is not."""
-    from torch._inductor.scheduler import Scheduler
-
-    return Scheduler
+def scheduler_is_imported() -> bool:
+    """Inductor's scheduler parts a graph into what is recorded and what is not; a hit does without it."""
+    return "torch._inductor.scheduler" in sys.modules
 
 
 def origins(node: Any) -> list[Any]:
@@ -185,13 +184,6 @@ def compile_id() -> Any:
     return CompileContext.current_compile_id()
 
 
-def autotuner() -> Any:
-    """What launches a Triton kernel, and at the first launch chooses among its configurations; the class."""
-    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
-
-    return CachingAutotuner
-
-
 def may_scale(kernel: Any) -> bool:
     """Whether an autotuner, once loaded, might compile another configuration of a reduction to compare with."""
     told = getattr(kernel, "_could_rblock_scale", None)
@@ -213,12 +205,6 @@ def cache_dir() -> str:
     from torch._inductor.runtime.cache_dir_utils import cache_dir as of_inductor
 
     return str(of_inductor())
-
-
-def triton_bundler() -> Any:
-    from torch._inductor.triton_bundler import TritonBundler
-
-    return TritonBundler
 
 
 def config_values(config: Any) -> Any:

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from . import patches
+
 _NAME = "torch._inductor.debug"
 
 
@@ -34,5 +36,4 @@ class _Debug:
 def stand_in_for_debug() -> None:
     """Once, if nobody has imported it. `import torch._inductor.debug` still does."""
     if _NAME not in sys.modules:
-        inductor: Any = torch._inductor
-        inductor.debug = _Debug()
+        patches.replace("debug", torch._inductor, "debug", _Debug())

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .. import torch_names
+
 _PLACEMENTS = "torch.distributed.tensor.placement_types"
 
 
@@ -16,7 +18,7 @@ def stands_for(value: Any) -> Any | None:
     """A plain value that says all of `value` that reaches code, or None for what this file does not know."""
     kind = type(value)
     module = kind.__module__
-    if not module.startswith(("torch.distributed.", "torch._C._distributed")):
+    if not module.startswith(torch_names.DISTRIBUTED):
         return None
     if isinstance(value, tuple) and hasattr(value, "_fields"):  # DTensor's metadata: TensorMeta, ShardOrderEntry
         return dict(zip(value._fields, value, strict=True))

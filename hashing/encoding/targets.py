@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .. import torch_names
 from ..origin import is_fixed
 from .encode import Uncacheable, importable_name
 
@@ -57,16 +58,13 @@ def identify(target: Any) -> str:
     raise Uncacheable(f"a call target of type {type(target).__module__}.{type(target).__qualname__}")
 
 
-# Where torch keeps its own versions of numpy's functions. Not its random ones: torch caches none of these.
-_NUMPYS = ("torch._numpy", "torch._numpy.fft", "torch._numpy.linalg")
-
-
 def _numpy_function(target: Any) -> str | None:
     """The name of torch's version of a numpy function, if `target` is Dynamo's wrapper around just that."""
-    wrapper = getattr(sys.modules.get("torch._dynamo.utils"), "numpy_to_tensor_wrapper", None)
+    module, name = torch_names.NUMPY_WRAPPER
+    wrapper = getattr(sys.modules.get(module), name, None)
     if wrapper is None or type(target) is not wrapper:
         return None
-    for module in filter(sys.modules.get, _NUMPYS):
+    for module in filter(sys.modules.get, torch_names.NUMPY):
         names = [name for name, value in vars(sys.modules[module]).items() if value is target.f]
         if names:
             return f"{module}.{min(names)} by default {', '.join(map(str, _numpy_defaults()))}"
@@ -75,7 +73,7 @@ def _numpy_function(target: Any) -> str | None:
 
 def _numpy_defaults() -> tuple[Any, ...]:
     """The dtypes of what has none of its own (a mean of integers): the user's choice, and no node says it."""
-    return tuple(sys.modules["torch._numpy._dtypes_impl"].default_dtypes())
+    return tuple(sys.modules[torch_names.NUMPY_DTYPES].default_dtypes())
 
 
 def _builtin(target: types.BuiltinFunctionType) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .. import torch_names
 from ..encoding.encode import Cause, Uncacheable, encode, importable_name
 from ..origin import is_fixed, replaced_within
 from ..source_code.walk import source_digest
@@ -45,7 +46,7 @@ def plain_kind(tensor: torch.Tensor) -> str | None:
     if kind is torch.nn.Parameter:
         return "Parameter"
     # A fake tensor stands for a plain one; its class says nothing of the value it stands for.
-    if kind is torch.Tensor or kind.__module__ == "torch._subclasses.fake_tensor":
+    if kind is torch.Tensor or kind.__module__ == torch_names.FAKE_TENSORS:
         return "Tensor"
     return None
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .. import torch_names
 from ..origin import foreign
 
 
@@ -93,7 +94,7 @@ def _autocast() -> dict[str, Any]:
 
 def users_of_pytree() -> dict[str, Any]:
     """Class -> what torch's trees call to take it apart and to put it together, for classes of the user's."""
-    table = sys.modules["torch.utils._pytree"].SUPPORTED_NODES
+    table = sys.modules[torch_names.PYTREE].SUPPORTED_NODES
     found: dict[str, Any] = {}
     for kind, node in table.items():
         functions = [node.flatten_fn, node.unflatten_fn]

@@ -62,3 +62,7 @@ def plain_defaults(function: Any) -> str:
         return encode(found)
     except Uncacheable:
         return ""
+
+
+# Functions that ask for an attribute by its name.
+GETATTR = frozenset("builtins.getattr builtins.hasattr builtins.vars builtins.dir operator.attrgetter".split())

@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import TORCH_NAMESPACES, identify, is_higher_order, is_operator
 from ..encoding.values import attributes_of, bound_cells, name_of, parts_of, place_of, registered_with
@@ -26,7 +27,7 @@ from .modules import attribute, imported, module_whole, path_from, whole_module
 from .owners import BOOKKEEPING, Owners
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
-from .saying import INTROSPECTION, SAYING, plain_defaults
+from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
 from .untracked import MORE, refuse_filled, refuse_unseen
 
 MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any more
@@ -219,7 +220,7 @@ class _Walk:
             for name in sorted(reach.loads - function.__globals__.keys()):
                 self.say(f"builtin {name}")
                 value = vars(builtins).get(name)
-                direct = f"builtins.{name}" in _GETATTR and isinstance(value, types.BuiltinFunctionType)
+                direct = f"builtins.{name}" in GETATTR and isinstance(value, types.BuiltinFunctionType)
                 if name in vars(builtins) and name not in _CONSTANTS and not direct:
                     self.value(value)
             for one in reach.imports:
@@ -293,13 +294,13 @@ class _Walk:
         full = f"{module}.{name}"
         if full in INTROSPECTION:
             self.owners.names |= SAYING
-        if full in _GETATTR:
+        if full in GETATTR:
             self.owners.asks = self.owners.asks_any = True
         self.say(f"{full} {plain_defaults(code)}")
         if self._is_new(code):
             for where, replaced in replaced_within(code).items():
                 self.inside(code, where, replaced)
-            if module == "torch.utils._pytree":
+            if module == torch_names.PYTREE:
                 for kind, functions in users_of_pytree().items():
                     self.inside(code, kind, functions)
             if isinstance(code, (type, types.FunctionType)) and vars(code):
@@ -315,9 +316,8 @@ class _Walk:
         self.lines.append(encode(text))
 
 
-# Builtins that are plain values, and functions that ask for an attribute by its name.
+# Builtins that are plain values.
 _CONSTANTS = frozenset("NotImplemented Ellipsis __debug__ __name__ __doc__ __spec__ __loader__ __package__".split())
-_GETATTR = frozenset("builtins.getattr builtins.hasattr builtins.vars builtins.dir operator.attrgetter".split())
 
 # What Python keeps on a member of an enumeration, and on the enumeration.
 _OF_MEMBERS = frozenset("_value_ _name_ __objclass__ _sort_order_".split())

@@ -12,7 +12,6 @@ from torch._dynamo.variables import builder
 from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, graph_compile, runtime_wrappers, schemas
 from torch._inductor import async_compile, codecache, cudagraph_trees, cudagraph_utils, output_code
 from torch.fx.experimental.proxy_tensor import make_fx
-from warmgraph.backend.key.compiler_settings import inductor_options
 from warmgraph.backend.pgo.profiles import watch_sizes
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api import operators as operator_compat
@@ -20,6 +19,7 @@ from warmgraph.backend.torch_api import registries as registered
 from warmgraph.backend.torch_api.changes import patterns, tables
 from warmgraph.backend.torch_api.dynamic_sizes import innermost_backend
 from warmgraph.backend.torch_api.extern_kernels import PLAIN, REPLACED_IMPORTS
+from warmgraph.backend.torch_api.settings import inductor_options
 from warmgraph.hashing import HOOKS
 
 

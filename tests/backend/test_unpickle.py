@@ -31,9 +31,9 @@ from torch._inductor.runtime.autotune_cache import AutotuneCache
 from torch._inductor.runtime.hints import AutotuneHint, DeviceProperties, HeuristicType
 from torch._inductor.runtime.static_triton_launcher import StaticallyLaunchedCudaKernel
 from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner
-from warmgraph.backend.artifact.allowed import DATA, LENT, METHODS
 from warmgraph.backend.artifact.unpickle import NotAllowed, _Unpickler, unpickle
 from warmgraph.backend.torch_api import compile as compat
+from warmgraph.backend.torch_api.allowed import DATA, LENT, METHODS
 from warmgraph.backend.torch_api.wrapper_module import Payload
 from warmgraph.cache import DiskStore, Role
 from warmgraph.cache.format.packed import pack

@@ -14,7 +14,7 @@ _RUNTIME = "torch._inductor.runtime."
 # Classes whose instances are attributes alone. Not: `CompiledAOTI`, which loads a library; `TritonCompileResult`,
 # which builds its kernel's metadata as a new class. `*`: every dataclass of the module.
 DATA = {
-    f"{__package__}.generated": "Payload",
+    f"{__package__}.wrapper_module": "Payload",
     # AOTAutograd's result
     f"{_AOT}aot_autograd_result": (
         "BundledAOTAutogradResult BundledCompiledForward BundledCompiledBackward SerializedGraphModule"
@@ -76,3 +76,13 @@ LEFT_OUT = ("sympy.", "torch.utils._sympy.functions", "torch.utils._sympy.number
 
 # Methods that an autotuner keeps, and whose they are.
 METHODS = {"save": f"{_RUNTIME}autotune_cache.AutotuneCache", "create_binder": "triton.runtime.jit.JITFunction"}
+
+# How an output is a view of an input: records in C++, a class for each operator.
+VIEWS = "torch._C._functionalization"
+ENDS_OF_VIEWS = ("_ViewMeta", "InverseReturnMode")
+
+# Functions that are called, each in a version that checks its arguments.
+TENSORS = (("torch._utils", "_rebuild_tensor_v2"), ("torch._utils", "_rebuild_tensor_v3"))
+LAYOUT = ("torch.serialization", "_get_layout")
+STORAGE = ("torch.storage", "_load_from_bytes")
+ORDERED_SET = ("torch.utils._ordered_set", "OrderedSet")

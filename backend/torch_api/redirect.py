@@ -14,27 +14,30 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from . import patches
+
 log = logging.getLogger(__name__)
 
 # torch's own backend that records CUDA graphs without Inductor, and ours.
 _CUDAGRAPHS = ("cudagraphs", "warmgraph_cudagraphs")
 
 
-def adopt(torch: ModuleType, begin: Callable[[], None]) -> None:
+def redirect(torch: ModuleType, begin: Callable[[], None], backend: Callable[[], Any]) -> None:
     """Let `torch.compile` use warmgraph where it would use Inductor or torch's `cudagraphs`.
 
-    begin: called in each process (forked ones, too) before it compiles its first graph. Raises AttributeError on a
-    torch that has other names for these things; nothing is patched then.
+    begin: called in each process (forked ones, too) before it compiles its first graph. backend: gives what compiles;
+    not called before `torch.compile` is used, since it imports Dynamo (0.8 s). Raises AttributeError on a torch that
+    has other names for these things; nothing is patched then.
     """
     inductor, other = torch._TorchCompileInductorWrapper, torch._TorchCompileWrapper
     if hasattr(inductor, "frame_profiles"):
         return  # done before
     once = _PerProcess(begin)
-    patched = _inductor_methods(torch, inductor, once)
+    patched = _inductor_methods(torch, inductor, once, backend)
     init = _cudagraphs_init(other, once)
     for name, method in patched.items():
-        setattr(inductor, name, method)
-    other.__init__ = init
+        patches.replace("inductor by name", inductor, name, method)
+    patches.replace("cudagraphs by name", other, "__init__", init)
 
 
 class _PerProcess:
@@ -50,7 +53,9 @@ class _PerProcess:
             self._function()
 
 
-def _inductor_methods(torch: ModuleType, inductor: Any, once: Callable[[], None]) -> dict[str, Callable[..., Any]]:
+def _inductor_methods(
+    torch: ModuleType, inductor: Any, once: Callable[[], None], backend: Callable[[], Any]
+) -> dict[str, Callable[..., Any]]:
     """What `_TorchCompileInductorWrapper` does otherwise. Its subclasses (AOTInductor's) are left as they are."""
     init, call, reset = inductor.__init__, inductor.__call__, inductor.reset
 
@@ -62,7 +67,7 @@ def _inductor_methods(torch: ModuleType, inductor: Any, once: Callable[[], None]
         init(self, *args, **kwargs)  # an unknown mode or option is refused here, by torch
         if type(self) is inductor:
             once()  # before the cache is opened: what is called at the end is called in reverse
-            _backend()  # as `backend="warmgraph"` does: settings are checked, and a connection is begun
+            backend()  # as `backend="warmgraph"` does: settings are checked, and a connection is begun
 
     @functools.wraps(call)
     def compile_graph(self: Any, gm: Any, inputs: Any, *, config_patches: Any = None) -> Any:
@@ -70,17 +75,17 @@ def _inductor_methods(torch: ModuleType, inductor: Any, once: Callable[[], None]
             given = {} if config_patches is None else {"config_patches": config_patches}  # unknown to torch 2.11
             return call(self, gm, inputs, **given)
         once()
-        return _backend()(gm, inputs, options={**self.config, **(config_patches or {})})
+        return backend()(gm, inputs, options={**self.config, **(config_patches or {})})
 
     @functools.wraps(reset)
     def reset_both(self: Any) -> None:
         reset(self)
         if type(self) is inductor:
-            _backend().reset()
+            backend().reset()
 
     def frame_profiles(self: Any) -> Any:
         """What `profiles` asks a backend for: sizes are not made to vary for a compiler that is torch's own."""
-        return None if left_alone(self) else _backend().frame_profiles()
+        return None if left_alone(self) else backend().frame_profiles()
 
     return {
         "__init__": begin_init,
@@ -113,10 +118,3 @@ def _result_is_kept_by_torch(torch: ModuleType) -> bool:
     """Whether torch is about to write down Inductor's result itself (`aot_compile`, precompiling): it needs its own."""
     precompiling = getattr(torch._dynamo.config, "caching_precompile", False)
     return bool(precompiling or torch._functorch.config.bundled_autograd_cache)
-
-
-def _backend() -> Any:
-    # Not before `torch.compile` is used: it imports Dynamo, 0.8 s.
-    from .backend import warmgraph
-
-    return warmgraph

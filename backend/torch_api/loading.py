@@ -1,0 +1,43 @@
+"""What a hit asks of torch while it is loaded. Read on 2.11 to 2.13."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch._inductor.metrics import CachedMetricsHelper
+from torch._inductor.triton_bundler import TritonBundler
+
+from .compile import counters, output_code_log
+
+
+def no_compiled_autograd() -> contextlib.AbstractContextManager[Any]:
+    return torch._dynamo.compiled_autograd._disable()  # type: ignore[no-any-return]
+
+
+def rebuild_tensor(storage: Any, *args: Any) -> torch.Tensor:
+    """A tensor as `torch.save` wrote it. Newer dtypes come with an untyped storage, and the dtype as an argument."""
+    typed = isinstance(storage, torch.TypedStorage)
+    rebuild = torch._utils._rebuild_tensor_v2 if typed else torch._utils._rebuild_tensor_v3
+    return rebuild(storage, *args)
+
+
+def variables_of_kernels() -> dict[str, str]:
+    """Environment variables that a C++ kernel's generated init function reads: the way to a tensor's memory."""
+    pointer = torch._C._dynamo.guards._torchinductor_pyobject_tensor_data_ptr
+    return {"_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR": str(pointer)}
+
+
+def emit_triton(graph: Any) -> None:
+    """Put the entry's cubins and chosen configurations where Triton looks for them."""
+    if graph._triton_bundle:
+        TritonBundler.read_and_emit(graph._triton_bundle)
+
+
+def count_as_compiled(graph: Any) -> None:
+    """Keep torch's own counters as they would be after a compile."""
+    CachedMetricsHelper.apply_deltas(graph.metrics_deltas)
+    counters["inductor"] += graph.counter_deltas
+    output_code_log.debug("Output code (from warmgraph): \n%s", graph.source_code)

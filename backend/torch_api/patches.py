@@ -1,0 +1,190 @@
+"""Every replacement of torch's code: where it is made, what is expected there, and which feature needs it.
+
+Nothing is replaced on import: a feature calls `install` when it is first used. `uninstall` puts torch back as it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One attribute of torch's that is replaced.
+
+    module, path: where it is. parameters: names with which the original's signature begins; None for what is no
+    function. everywhere: modules of torch that imported it under its own name are given the replacement, too.
+    """
+
+    module: str
+    path: str
+    parameters: tuple[str, ...] | None
+    needed_for: str
+    everywhere: bool = False
+
+
+_AOT_CACHE = "torch._functorch._aot_autograd.autograd_cache"
+_TREES = "torch._inductor.cudagraph_trees"
+
+PATCHES = {
+    "try_load": Patch(_AOT_CACHE, "AOTAutogradCache.try_load", ("mod", "args", "aot_config"), "keeping results"),
+    "save": Patch(_AOT_CACHE, "AOTAutogradCache.save", ("key", "entry", "remote"), "keeping results"),
+    "kernels": Patch(
+        "torch._inductor.codecache", "CppPythonBindingsCodeCache.load_pybinding_async", ("cls",), "C++ kernels"
+    ),
+    "post_compile": Patch(
+        "torch._inductor.output_code",
+        "CompiledFxGraph.post_compile",
+        ("self", "example_inputs", "constants", "graph_kwargs"),
+        "reasons of skipped CUDA graphs",
+    ),
+    "late_generation": Patch(
+        "torch._inductor.output_code",
+        "maybe_handle_backward_generation",
+        ("compiled_graph", "boxed_forward_device_index"),
+        "a backward loaded before its forward has run",
+    ),
+    "partitions": Patch(
+        "torch._inductor.scheduler", "Scheduler.graph_partition", ("self",), "reasons of skipped CUDA graphs"
+    ),
+    "skips": Patch(_TREES, "log_cudagraph_skip_and_bump_counter", ("msg",), "reasons of skipped CUDA graphs"),
+    "recordings": Patch(_TREES, "cudagraphify", ("model", "inputs", "static_input_idxs"), "the recording plan"),
+    "bundling": Patch(
+        "torch._inductor.triton_bundler",
+        "TritonBundler.put_static_autotuner",
+        ("cls", "key", "kernel"),
+        "Triton's choices",
+    ),
+    "choices": Patch(
+        "torch._inductor.runtime.triton_heuristics",
+        "CachingAutotuner.autotune_to_one_config",
+        ("self",),
+        "Triton's choices",
+    ),
+    "sizes": Patch("torch._dynamo.pgo", "update_automatic_dynamic", ("tx", "name", "entry"), "profiles of sizes"),
+    "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), "verified hits", everywhere=True),
+    "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), "verified hits"),
+    "debug": Patch("torch._inductor", "debug", None, "a warm start without Inductor's scheduler"),
+    "force fx_graph_cache": Patch("torch._inductor.config", "_config.fx_graph_cache", None, "keeping results"),
+    "force enable_autograd_cache": Patch(
+        "torch._functorch.config", "_config.enable_autograd_cache", None, "keeping results"
+    ),
+    "inductor by name": Patch("torch", "_TorchCompileInductorWrapper", None, "warmgraph run"),
+    "cudagraphs by name": Patch("torch", "_TorchCompileWrapper", None, "warmgraph run"),
+}
+
+
+class Moved(AttributeError):
+    """What is to be replaced is not there, or takes other arguments."""
+
+
+_MISSING: Any = object()
+_lock = threading.RLock()
+_undo: dict[str, list[Callable[[], None]]] = {}
+
+
+def install(name: str, wrap: Wrap) -> None:
+    """Put `wrap(original)` in the place of one of PATCHES, once per process. Raises Moved and replaces nothing."""
+    if name in _undo:  # the usual case, without a lock
+        return
+    patch = PATCHES[name]
+    with _lock:
+        if name in _undo:
+            return
+        owner, attribute = _place(patch)
+        held = inspect.getattr_static(owner, attribute)
+        original = getattr(held, "__func__", held)
+        _check(patch, original)
+        replacement = functools.wraps(original)(wrap(original))
+        if isinstance(held, (staticmethod, classmethod)):
+            replacement = type(held)(replacement)  # type: ignore[assignment]
+        places = [(owner, attribute)]
+        if patch.everywhere:
+            places += [(module, attribute) for module in _modules_with(attribute, original) if module is not owner]
+        for place, label in places:
+            replace(name, place, label, replacement)
+
+
+def replace(name: str, owner: Any, attribute: str, value: Any) -> None:
+    """Set one attribute for one of PATCHES, and note how to set it back."""
+    assert name in PATCHES, name
+    with _lock:
+        before = _held(owner, attribute)
+        setattr(owner, attribute, value)
+        _undo.setdefault(name, []).append(functools.partial(_restore, owner, attribute, value, before))
+
+
+def installed() -> list[str]:
+    """Which of PATCHES are in force in this process."""
+    with _lock:
+        return sorted(_undo)
+
+
+def uninstall() -> None:
+    """torch as it was. What somebody else has replaced since is left as it is."""
+    with _lock:
+        while _undo:
+            _, restores = _undo.popitem()
+            for restore in reversed(restores):
+                restore()
+
+
+def _restore(owner: Any, attribute: str, ours: Any, before: Any) -> None:
+    if _held(owner, attribute) is not ours:
+        return
+    if before is _MISSING:
+        delattr(owner, attribute)
+    else:
+        setattr(owner, attribute, before)
+
+
+def _held(owner: Any, attribute: str) -> Any:
+    """What stands there itself: not what it inherits, and not what a descriptor makes of it."""
+    return vars(owner).get(attribute, _MISSING) if hasattr(owner, "__dict__") else getattr(owner, attribute)
+
+
+def _place(patch: Patch) -> tuple[Any, str]:
+    *parts, attribute = patch.path.split(".")
+    try:
+        owner: Any = importlib.import_module(patch.module)
+        for part in parts:
+            owner = getattr(owner, part)
+        inspect.getattr_static(owner, attribute)
+    except (ImportError, AttributeError) as error:
+        raise Moved(f"{patch.module}.{patch.path} is gone ({error}); without it: no {patch.needed_for}") from None
+    return owner, attribute
+
+
+def check(name: str) -> None:
+    """Raises Moved where one of PATCHES could not be installed."""
+    if name not in _undo:
+        owner, attribute = _place(PATCHES[name])
+        held = inspect.getattr_static(owner, attribute)
+        _check(PATCHES[name], getattr(held, "__func__", held))
+
+
+def _check(patch: Patch, original: Any) -> None:
+    wanted = patch.parameters or ()
+    found = tuple(inspect.signature(original).parameters)
+    if found[: len(wanted)] != wanted:
+        raise Moved(
+            f"{patch.module}.{patch.path} takes ({', '.join(found)}) and not ({', '.join(wanted)}, ...); "
+            f"without it: no {patch.needed_for}"
+        )
+
+
+def _modules_with(attribute: str, original: Any) -> list[Any]:
+    return [
+        module
+        for name, module in tuple(sys.modules.items())
+        if name.startswith("torch.") and getattr(module, "__dict__", {}).get(attribute) is original
+    ]

@@ -1,0 +1,17 @@
+"""Private names of torch that keys must know, as data: modules and attributes by name. Read on 2.11 to 2.13.
+
+`hashing` imports no other room, so they cannot be in `backend/torch_api/`. What user code may read of torch is in
+`source_code/purity.py`, in the same way.
+"""
+
+from __future__ import annotations
+
+OPERATORS = "torch._ops"  # the module of operators' classes
+FAKE_TENSORS = "torch._subclasses.fake_tensor"
+PYTREE = "torch.utils._pytree"
+DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of modules
+
+# Where torch keeps its own versions of numpy's functions. Not its random ones: torch caches none of these.
+NUMPY = ("torch._numpy", "torch._numpy.fft", "torch._numpy.linalg")
+NUMPY_DTYPES = "torch._numpy._dtypes_impl"
+NUMPY_WRAPPER = ("torch._dynamo.utils", "numpy_to_tensor_wrapper")
