@@ -18,7 +18,7 @@ from .pgo.profiles import FrameProfiles, watch_sizes
 from .process_cache import opened
 from .reporting.fail_open import Failure, attempt
 from .torch_api import compile as compat
-from .torch_api.lazy_module import stand_in_for_debug
+from .torch_api.generated_code.lazy_module import use_lazy_debug_module
 from .typing import Compiler
 
 
@@ -105,5 +105,5 @@ warmgraph_cudagraphs = Backend(CudaGraphs())
 @functools.lru_cache(maxsize=1)
 def prepare() -> None:
     """When a backend is first named. Raises ConfigError, then and each time after."""
-    stand_in_for_debug()
+    use_lazy_debug_module()
     warmgraph.prepare()

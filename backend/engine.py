@@ -23,7 +23,7 @@ from .cudagraphs.listening import watching
 from .cudagraphs.record_ahead import recorded_ahead
 from .cudagraphs.recording_plan import PlanWriter
 from .key.compiler_settings import patched_settings
-from .key.context import surroundings
+from .key.context import key_context
 from .key.saved_tensors_hooks import unsafe_reason
 from .reporting.fail_open import Failure, attempt, blames_entry
 from .reporting.report import Report, place_of
@@ -73,7 +73,7 @@ class Engine:
             if refusal is not None:
                 return refusal
             try:
-                key = key_of(gm, inputs, surroundings(gm, inputs, self.compiler.name, self.compiler.settings()))
+                key = key_of(gm, inputs, key_context(gm, inputs, self.compiler.name, self.compiler.settings()))
             except Uncacheable as unknown:
                 return Bypass(Reason(unknown.cause.value), str(unknown))
         report.key(key)

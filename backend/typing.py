@@ -12,10 +12,10 @@ from warmgraph.cache import Hit, Reason, Role
 from warmgraph.hashing import Key
 
 from .reporting.report import Report
-from .torch_api.wrapper_module import Payload
+from .torch_api.generated_code.wrapper_module import Payload
 
 Run = Callable[..., Any]
-Told = Callable[[Reason, str], None]  # of a graph that runs without CUDA graphs: why, and what or where it is
+OnSkip = Callable[[Reason, str], None]  # of a graph that runs without CUDA graphs: why, and what or where it is
 
 
 class NotSerialisable(Exception):
@@ -87,7 +87,7 @@ class Compiler(Protocol):
     def refusal(self) -> Bypass | None:
         """Why this compiler's code cannot be kept under the settings in force."""
 
-    def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: Told) -> Run:
+    def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: OnSkip) -> Run:
         """As torch's own backend of this kind does, its caches included. Raises what that raises."""
 
     def pack(self, compiled: Compiled, key: Key) -> Packed:

@@ -22,7 +22,7 @@ from torch._functorch._aot_autograd.autograd_cache import autograd_cache_key
 from torch._functorch.aot_autograd import prepare_aot_module_simplified
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from warmgraph.backend.key.context import surroundings
+from warmgraph.backend.key.context import key_context
 from warmgraph.hashing import key_of
 
 from .models import MODELS, make
@@ -59,7 +59,7 @@ def both(gm: GraphModule, inputs: Sequence[Any], rounds: int) -> dict[str, Any]:
     )
     fakes, config = prepared[4], prepared[6]
     ways: dict[str, Callable[[], Any]] = {
-        "seconds": lambda: key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")),
+        "seconds": lambda: key_of(gm, inputs, key_context(gm, inputs, "warmgraph")),
         "torch_seconds": lambda: autograd_cache_key(gm, fakes, config),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}

@@ -41,7 +41,7 @@ from .journal.tail import FolderTail
 from .process.exits import at_process_end
 from .process.forks import fork_safe_lock, reset_in_child
 from .profiles.profiles import Profile, profile_of, today
-from .profiles.store import Learning
+from .profiles.store import ProfileStore
 from .stores.disk.eviction import PruneReport, Usage
 from .stores.disk.layout import EntryFile
 from .stores.disk.store import DiskStore
@@ -63,9 +63,9 @@ from .typing import (
     Miss,
     Position,
     Reason,
-    Relative,
     Role,
     Scalar,
+    SimilarEntry,
     Store,
     StoreSilent,
     StoreUnavailable,
@@ -92,7 +92,6 @@ __all__ = [
     "Hit",
     "Journal",
     "Keyring",
-    "Learning",
     "MemoryStore",
     "Miss",
     "Mode",
@@ -102,11 +101,11 @@ __all__ = [
     "Policy",
     "Position",
     "Profile",
+    "ProfileStore",
     "PruneReport",
     "Reading",
     "Reason",
     "RedisStore",
-    "Relative",
     "RemoteUrl",
     "Role",
     "Scalar",
@@ -114,6 +113,7 @@ __all__ = [
     "Settings",
     "Signer",
     "SigningKey",
+    "SimilarEntry",
     "Store",
     "StoreSilent",
     "StoreUnavailable",

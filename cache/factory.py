@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from .config.config import Settings, journal_dir, local_verifier, rank, remote_verifier, store_root
 from .config.parsing import Mode
 from .journal.journal import Journal
-from .profiles.store import Learning, Place
+from .profiles.store import Place, ProfileStore
 from .stores.circuit_breaker import Health, Probe
 from .stores.disk.folder import open_private
 from .stores.disk.locks import FileLeases
@@ -111,7 +111,9 @@ def open_remote(settings: Settings) -> RedisStore | None:
     )
 
 
-def _learning(settings: Settings, stores: Sequence[Store], policies: Mapping[str, Policy], health: Health) -> Learning:
+def _learning(
+    settings: Settings, stores: Sequence[Store], policies: Mapping[str, Policy], health: Health
+) -> ProfileStore:
     signer = settings.keyring.signer
     places = []
     for store in stores:
@@ -119,7 +121,7 @@ def _learning(settings: Settings, stores: Sequence[Store], policies: Mapping[str
         vouched = settings.keyring.verifier(unsigned=not policy.remote or signer is None)
         place = Place(store, policy.verifier, vouched, policy.readonly, policy.remote)
         places.append(replace(place, connecting=store.connecting) if isinstance(store, RedisStore) else place)
-    return Learning(places, mode=settings.mode, strict=settings.strict, health=health, signer=signer)
+    return ProfileStore(places, mode=settings.mode, strict=settings.strict, health=health, signer=signer)
 
 
 def _policies(settings: Settings) -> dict[str, Policy]:

@@ -113,7 +113,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Relative:
+class SimilarEntry:
     """An entry as the index of resemblances knows it (`near`).
 
     parts: the beginnings of its parts' digests. line: of the user's code. time: unix seconds when it was made.
@@ -136,7 +136,7 @@ class Miss:
     reason: Reason
     seen: int = 0
     detail: str | None = None
-    nearest: Relative | None = None
+    nearest: SimilarEntry | None = None
     differs: tuple[str, ...] = ()
 
 
@@ -208,13 +208,13 @@ class Store(Protocol):
     def path_of(self, ref: BlobRef) -> Path | None:
         """A local file holding exactly the blob's bytes, for `dlopen`; None when this store has no files."""
 
-    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+    def relate(self, addresses: Sequence[str], relative: SimilarEntry) -> None:
         """Note an entry under each address (a digest, see `near`), so that misses can be explained. Bounded.
 
         The index is a help for people: it may be lossy, stale or empty, and no result depends on it.
         """
 
-    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+    def relatives(self, addresses: Sequence[str]) -> list[SimilarEntry]:
         """What is noted under any of the addresses, in no order; entries that are gone may be among it.
 
         One round trip. Absent, damaged, or not kept by this store: nothing.

@@ -1,11 +1,11 @@
 """FX graph -> Key. Knows torch.fx; knows nothing of stores, and no private torch module."""
 
-from .build import Surroundings, key_of
+from .build import KeyContext, key_of
 from .cache_hash import cache_hash
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .key import KEY_VERSION, PART_NAMES, Key, Part
-from .origin import comes_with_torch, foreign, is_fixed, is_generated_by_torch
+from .origin import comes_with_torch, foreign, is_generated_by_torch, is_torch_or_stdlib
 from .parts.ambient import ambient_state
 from .parts.graph import HOOKS, graph_modules, meta_value
 from .parts.hooks import Hook
@@ -20,12 +20,12 @@ __all__ = [
     "HOOKS",
     "KEY_VERSION",
     "PART_NAMES",
+    "TORCH_NAMESPACES",
     "Cause",
     "Hook",
     "Key",
+    "KeyContext",
     "Part",
-    "Surroundings",
-    "TORCH_NAMESPACES",
     "Uncacheable",
     "ambient_state",
     "assign_slots",
@@ -38,9 +38,9 @@ __all__ = [
     "foreign",
     "graph_modules",
     "importable_name",
-    "is_fixed",
     "is_generated_by_torch",
     "is_higher_order",
+    "is_torch_or_stdlib",
     "key_of",
     "lifted_tensors",
     "meaning",

@@ -45,7 +45,7 @@ def _no_overlap(tensors: list[torch.Tensor]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class KeyContext:
     """What the caller knows of torch's internals and the graph alone does not say.
 
     compiler, code: name -> plain value, two parts of the key. symbol: a symbol's source name (None for
@@ -65,34 +65,34 @@ class Surroundings:
     hooks: Sequence[Hook] = ()
 
 
-def key_of(gm: GraphModule, inputs: Sequence[Any], surroundings: Surroundings) -> Key:
+def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> Key:
     """The key of `gm` called with `inputs` (tensors, SymInts and constants, in placeholder order).
 
     Linear in the number of nodes. Raises Uncacheable, naming the node or input and what to do.
     """
-    fakes = fakes_of(gm, inputs, surroundings.fresh)
-    table = SymbolTable(surroundings.symbol)
+    fakes = fakes_of(gm, inputs, key_context.fresh)
+    table = SymbolTable(key_context.symbol)
     collect_input_symbols(fakes, table)
     collect_symbols(gm, table)
     lifted = lifted_tensors(gm)
     tensors = [value for value in (*inputs, *lifted.values()) if isinstance(value, torch.Tensor)]
-    devices = devices_of(gm) | hook_devices(surroundings.hooks) | {tensor.device for tensor in tensors}
-    if surroundings.cpu_code or not devices:
+    devices = devices_of(gm) | hook_devices(key_context.hooks) | {tensor.device for tensor in tensors}
+    if key_context.cpu_code or not devices:
         devices.add(torch.device("cpu"))
     uses_cpu = any(device.type == "cpu" for device in devices)
 
-    body = GraphText(table, surroundings.resolve, {name: number for number, name in enumerate(lifted)})
+    body = GraphText(table, key_context.resolve, {name: number for number, name in enumerate(lifted)})
     body.add(gm)
     parts = (
         Part.of("graph", body.lines),
         Part.of(
-            "inputs", lifted_lines(lifted) + input_lines(gm, inputs, fakes, lifted, table, surroundings.overlapping)
+            "inputs", lifted_lines(lifted) + input_lines(gm, inputs, fakes, lifted, table, key_context.overlapping)
         ),
         Part.of("symbols", table.lines()),
-        Part.of("hooks", hook_lines(surroundings.hooks, surroundings.resolve)),
-        Part.of("compiler", named_lines(surroundings.compiler)),
+        Part.of("hooks", hook_lines(key_context.hooks, key_context.resolve)),
+        Part.of("compiler", named_lines(key_context.compiler)),
         Part.of("ambient", named_lines(ambient_state(uses_cpu))),
-        Part.of("code", named_lines(surroundings.code)),
+        Part.of("code", named_lines(key_context.code)),
         Part.of("toolchain", named_lines(toolchain())),
         Part.of("machine", named_lines(machine(devices))),
     )

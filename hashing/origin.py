@@ -31,7 +31,7 @@ _OF_TORCH = frozenset(
 )
 
 
-def is_fixed(module: str | None) -> bool:
+def is_torch_or_stdlib(module: str | None) -> bool:
     """Whether code of this module is fixed by the toolchain: torch's own, or the standard library's."""
     top = (module or "").partition(".")[0]
     return top in _NAMES and _is_where_it_belongs(top)
@@ -69,14 +69,14 @@ def comes_with_torch(file: str) -> bool:
     return bool(_is_fixed_file(file))
 
 
-def is_fixed_code(function: types.FunctionType) -> bool:
+def is_torch_or_stdlib_code(function: types.FunctionType) -> bool:
     """Whether the code that runs is torch's own or the library's, whatever the function's name says.
 
     A function keeps its name when its `__code__` is replaced. What `exec` made (a dataclass's methods) has no file;
     it belongs to the module whose globals it reads.
     """
     known = _is_fixed_file(function.__code__.co_filename)
-    return is_fixed(function.__globals__.get("__name__")) if known is None else known
+    return is_torch_or_stdlib(function.__globals__.get("__name__")) if known is None else known
 
 
 def named_by_torch(code: Any) -> bool:
@@ -85,11 +85,11 @@ def named_by_torch(code: Any) -> bool:
     `functools.wraps(torch.relu)` gives a user's function torch's name; `torch.no_grad()(f)` is a function of torch's
     that calls the user's, and has the user's name; a class made by `types.new_class` says that it is of `types`.
     """
-    if not is_fixed(getattr(code, "__module__", None)):
+    if not is_torch_or_stdlib(getattr(code, "__module__", None)):
         return False
     if not isinstance(code, types.FunctionType):
         return not code.__flags__ & HEAP_TYPE or _leads_back(code)
-    if not is_fixed(code.__globals__.get("__name__")) or not is_fixed_code(code):
+    if not is_torch_or_stdlib(code.__globals__.get("__name__")) or not is_torch_or_stdlib_code(code):
         return False
     if code.__closure__ is None and not hasattr(code, "__wrapped__"):
         return True
@@ -201,8 +201,8 @@ def _is_ours(function: types.FunctionType) -> bool:
             space_of_cache = {"fn", "__builtins__", function.__code__.co_name}  # as Inductor caches methods
             cached = function.__globals__.keys() == space_of_cache and hasattr(function, "__wrapped__")
             return cached or id(function.__globals__) in _generated
-        return is_fixed(space) or space.startswith("namedtuple_")
-    return not is_fixed(space) and _is_toolchain(space)
+        return is_torch_or_stdlib(space) or space.startswith("namedtuple_")
+    return not is_torch_or_stdlib(space) and _is_toolchain(space)
 
 
 def _inside_builtin(value: Any) -> Iterable[Any] | None:
@@ -231,7 +231,7 @@ def replaced_within(code: Any) -> dict[str, Any]:
         return found
     module = getattr(code, "__module__", None) or ""
     space = sys.modules.get(module)
-    if module.partition(".")[0] == "torch" or not is_fixed(module) or space is None or module == "builtins":
+    if module.partition(".")[0] == "torch" or not is_torch_or_stdlib(module) or space is None or module == "builtins":
         return found
     for name, value in tuple(vars(space).items()):
         if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and foreign(value) is not None:
@@ -242,7 +242,7 @@ def replaced_within(code: Any) -> dict[str, Any]:
 
 
 def _foreign_members(code: type, where: str) -> dict[str, Any]:
-    if not is_fixed(code.__module__):
+    if not is_torch_or_stdlib(code.__module__):
         return {}
     kinds = (types.FunctionType, staticmethod, classmethod, property)
     return {
@@ -254,7 +254,7 @@ def _foreign_members(code: type, where: str) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _is_toolchain(module: str | None) -> bool:
-    return is_fixed(module or "builtins") or (module or "").partition(".")[0] in _OF_TORCH
+    return is_torch_or_stdlib(module or "builtins") or (module or "").partition(".")[0] in _OF_TORCH
 
 
 def _module_of_builtin(value: Any) -> str | None:

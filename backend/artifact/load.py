@@ -16,8 +16,8 @@ from warmgraph.cache import Hit
 from warmgraph.hashing import lifted_tensors
 
 from ..torch_api import compile as compat
+from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.loading import no_compiled_autograd
-from ..torch_api.wrapper_module import Payload
 from ..typing import Compiler, Request
 from . import guards
 from .cpp_kernels import serving

@@ -18,7 +18,7 @@ from warmgraph.hashing import Key, lifted_tensors
 from ..reporting.fail_open import Failure, attempt
 from ..torch_api import compile as compat
 from ..torch_api.capture import capture_result
-from ..torch_api.wrapper_module import Payload
+from ..torch_api.generated_code.wrapper_module import Payload
 from ..typing import Compiled, Compiler, NotSerialisable, Request
 from . import guards
 from .cpp_kernels import noting

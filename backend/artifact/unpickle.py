@@ -47,8 +47,8 @@ from ..torch_api.allowed import (
     TENSORS,
     VIEWS,
 )
+from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.loading import rebuild_tensor
-from ..torch_api.wrapper_module import Payload
 
 
 class NotAllowed(pickle.UnpicklingError):

@@ -25,14 +25,14 @@ from ..cudagraphs.listening import hear_recordings, watch_here
 from ..cudagraphs.recordable import Facts, Side, device_index, facts_of, verdict
 from ..cudagraphs.skips import Skip
 from ..cudagraphs.trees import after_recorded_forward, boxed, recorded
-from ..cudagraphs.watching import Made, Watch
+from ..cudagraphs.watching import CudagraphTracker, ForwardInfo
 from ..reporting.fail_open import attempt
 from ..torch_api import compile as compat
 from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api.capture import is_capturing
+from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.settings import inductor_options
-from ..torch_api.wrapper_module import Payload
-from ..typing import Bypass, Compiled, NotSerialisable, Packed, Request, Run, Told
+from ..typing import Bypass, Compiled, NotSerialisable, OnSkip, Packed, Request, Run
 from .graph_codec import BadGraph, dump_graph, load_graph
 
 _off: contextvars.ContextVar[bool] = contextvars.ContextVar("warmgraph_without_cudagraphs", default=False)
@@ -74,7 +74,7 @@ class CudaGraphs:
             return Bypass(Reason.UNSUPPORTED_MODE, "triton.cudagraph_or_error is set")
         return None
 
-    def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: Told) -> Run:
+    def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: OnSkip) -> Run:
         places = {trace: place for place, trace in reversed(list(enumerate(_traces(gm)))) if trace}
         sides, kept = _Sides(gm, told, dict(patches)), is_capturing()
 
@@ -181,9 +181,9 @@ class _LoadedBackward(_Loaded):
 class _Sides:
     """Forward and backward of one graph of Dynamo's, which agree on CUDA graphs. The forward is asked first."""
 
-    def __init__(self, gm: GraphModule, told: Told, patches: dict[str, Any]) -> None:
+    def __init__(self, gm: GraphModule, told: OnSkip, patches: dict[str, Any]) -> None:
         self._annotation = gm.meta.get("cudagraph_annotation")
-        self._watch = watch_here() or Watch(gm, told)
+        self._watch = watch_here() or CudagraphTracker(gm, told)
         self._patches = patches
         self._off = _off.get()
         self._forward: int | None = None  # the GPU of a forward in CUDA graphs
@@ -198,7 +198,7 @@ class _Sides:
             return plain
         if not backward:
             inputs = len(gm.graph.find_nodes(op="placeholder"))
-            made = Made(None, side == "inference", inputs, tuple(facts.mutated), tuple(facts.static))
+            made = ForwardInfo(None, side == "inference", inputs, tuple(facts.mutated), tuple(facts.static))
             self._watch.made = made
         with compat.inductor_config.patch(self._patches):  # a backward may be compiled long after its forward
             skip = self._disabled(backward) or verdict(gm, facts, () if backward else self._watch.names())

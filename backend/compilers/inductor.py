@@ -15,17 +15,17 @@ from warmgraph.cache import Hit, Reason, Role
 from warmgraph.hashing import Key
 
 from ..artifact.cpp_kernels import built_files
-from ..cudagraphs.autotune_choices import hear_bundling, settle
+from ..cudagraphs.autotune_choices import apply_autotune_choice, hear_bundling
 from ..cudagraphs.listening import hear_partitions
 from ..key.compiler_settings import patched_settings
 from ..reporting.fail_open import attempt
 from ..torch_api import compile as compat
 from ..torch_api.changes.tables import import_inductor
 from ..torch_api.donated_buffers import spared, take_donated
+from ..torch_api.generated_code.wrapper_module import Payload, dump_module, run_module
 from ..torch_api.loading import count_as_compiled, emit_triton
 from ..torch_api.settings import inductor_options
-from ..torch_api.wrapper_module import Payload, dump_module, run_module
-from ..typing import Bypass, Compiled, NotSerialisable, Packed, Request, Run, Told
+from ..typing import Bypass, Compiled, NotSerialisable, OnSkip, Packed, Request, Run
 from .names import renamer
 
 
@@ -45,7 +45,7 @@ class Inductor:
             return Bypass(Reason.FREEZING, "Inductor's freezing bakes the weights into the code; set freezing=False")
         return None
 
-    def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: Told) -> Run:
+    def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: OnSkip) -> Run:
         # Whatever is not where we listen (in a torch that nobody read), the graph is compiled.
         attempt("tables", False, import_inductor)
         attempt("skip", False, hear_partitions)
@@ -176,7 +176,7 @@ def _attach_code(graph: Any, constants: Any, payload: Payload, rename: Callable[
             None if strides is None else tuple(rename(str(stride)) for stride in strides)
             for strides in graph.output_strides
         ]
-    attempt("tuning", False, settle, graph)
+    attempt("tuning", False, apply_autotune_choice, graph)
     emit_triton(graph)
     module = run_module(graph.source_code, payload.bytecode.get(graph.cache_key), constants.unwrap(graph))
     graph.current_callable = module.call

@@ -20,19 +20,19 @@ from ..reporting.fail_open import attempt
 from ..torch_api import cudagraph_trees as compat
 from ..torch_api import patches
 from .listening import watch_here
-from .watching import Ledger
+from .watching import RunListener
 
 # Live autotuners whose choice is still to come: whom to tell, and how the kernel is called there.
-_followed: weakref.WeakKeyDictionary[Any, tuple[Ledger, str]] = weakref.WeakKeyDictionary()
+_followed: weakref.WeakKeyDictionary[Any, tuple[RunListener, str]] = weakref.WeakKeyDictionary()
 
 
-def settle(graph: Any) -> None:
+def apply_autotune_choice(graph: Any) -> None:
     """Before a loaded graph's kernels are taken out of its bundle: choose as others did; else listen for the choice."""
     watch, bundle = watch_here(), graph._triton_bundle
     if bundle is None:
         return
     for one in bundle.static_autotuners:
-        bring_home(one.kernel)
+        relocate_autotune_cache(one.kernel)
     if watch is None or watch.ledger is None:
         return
     undecided = [one for one in bundle.static_autotuners if is_undecided(one.kernel)]
@@ -48,7 +48,7 @@ def is_undecided(kernel: Any) -> bool:
     return len(kernel.compile_results) > 1 or compat.may_scale(kernel)
 
 
-def bring_home(kernel: Any) -> None:
+def relocate_autotune_cache(kernel: Any) -> None:
     """Let a loaded kernel keep its choice where this process keeps Inductor's files.
 
     torch stores the path that these had where it was compiled, reads a choice from there and writes one to it: on
@@ -79,7 +79,7 @@ def choose(kernel: Any, choice: str | None) -> bool:
     return False
 
 
-def follow(kernel: Any, ledger: Ledger, name: str) -> None:
+def follow(kernel: Any, ledger: RunListener, name: str) -> None:
     _followed[kernel] = ledger, name
     patches.install("choices", _autotune_to_one_config)
 

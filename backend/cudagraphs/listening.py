@@ -19,15 +19,17 @@ from ..torch_api import compile as compat
 from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api import patches
 from .skips import Unrecorded, in_words, mutation
-from .watching import Ledger, Placeholder, Recording, Told, Watch
+from .watching import CudagraphTracker, OnSkip, Placeholder, Recording, RunListener
 
-__all__ = ["Watch", "hear_partitions", "hear_recordings", "watch_here", "watching"]
+__all__ = ["CudagraphTracker", "hear_partitions", "hear_recordings", "watch_here", "watching"]
 
 _here = threading.local()
 
 
 @contextlib.contextmanager
-def watching(gm: GraphModule, told: Told, ledger: Ledger | None = None, *, strict: bool = False) -> Iterator[None]:
+def watching(
+    gm: GraphModule, told: OnSkip, ledger: RunListener | None = None, *, strict: bool = False
+) -> Iterator[None]:
     """While open, what this thread compiles and loads for `gm` is listened to; and later, what becomes of it."""
     made = attempt("skip", strict, _begin, gm, told, ledger, strict)
     before = watch_here()
@@ -38,12 +40,12 @@ def watching(gm: GraphModule, told: Told, ledger: Ledger | None = None, *, stric
         _here.watch = before
 
 
-def _begin(gm: GraphModule, told: Told, ledger: Ledger | None, strict: bool) -> Watch:
+def _begin(gm: GraphModule, told: OnSkip, ledger: RunListener | None, strict: bool) -> CudagraphTracker:
     _hear_compiles()
-    return Watch(gm, told, ledger, strict=strict)
+    return CudagraphTracker(gm, told, ledger, strict=strict)
 
 
-def watch_here() -> Watch | None:
+def watch_here() -> CudagraphTracker | None:
     return getattr(_here, "watch", None)
 
 
@@ -92,7 +94,7 @@ def _graph_partition(original: Callable[..., Any]) -> Callable[..., Any]:
     return graph_partition
 
 
-def _note_partitions(watch: Watch, scheduler: Any, partitions: Any, signatures: Any) -> None:
+def _note_partitions(watch: CudagraphTracker, scheduler: Any, partitions: Any, signatures: Any) -> None:
     left_out = (piece for piece, signature in zip(partitions, signatures, strict=True) if signature.skip_cudagraph)
     for node in (node for piece in left_out for node in piece):
         why = scheduler.should_partition(node)

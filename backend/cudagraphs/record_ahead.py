@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule
-from warmgraph.cache import Hit, Learning
+from warmgraph.cache import Hit, ProfileStore
 from warmgraph.hashing import graph_modules
 
 from ..artifact.guards import evaluate_guards
@@ -29,7 +29,7 @@ from ..typing import Request
 from ..verify.compare import not_repeatable
 from .listening import watch_here
 from .recording_plan import plan_of
-from .watching import Made
+from .watching import ForwardInfo
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def take_option(options: Mapping[str, Any] | None) -> tuple[bool, dict[str, Any]
     return wanted, rest or None
 
 
-def recorded_ahead(run: Run, hit: Hit, request: Request, learning: Learning, *, strict: bool) -> Run:
+def recorded_ahead(run: Run, hit: Hit, request: Request, learning: ProfileStore, *, strict: bool) -> Run:
     """`run`, or what records ahead before it runs for the first time. Called where `run` was loaded."""
     watch = watch_here()
     made = None if watch is None else watch.made
@@ -75,7 +75,7 @@ def recorded_ahead(run: Run, hit: Hit, request: Request, learning: Learning, *, 
     return run if isinstance(prepared, Failure) else prepared.value
 
 
-def _prepared(run: Run, hit: Hit, request: Request, learning: Learning, made: Made | None) -> Run:
+def _prepared(run: Run, hit: Hit, request: Request, learning: ProfileStore, made: ForwardInfo | None) -> Run:
     gm, inputs = request.gm, request.inputs
     why = why_not(gm, inputs, made) or ("it writes to its inputs" if mutated_by(hit, request) else None)
     sizes = [] if why is not None else sizes_ahead(learning, hit.entry.key, inputs, hit.entry.guards)
@@ -83,7 +83,7 @@ def _prepared(run: Run, hit: Hit, request: Request, learning: Learning, made: Ma
     return run if made is None or not sizes else Ahead(run, gm, inputs, made, sizes)
 
 
-def why_not(gm: GraphModule, inputs: Sequence[Any], made: Made | None) -> str | None:
+def why_not(gm: GraphModule, inputs: Sequence[Any], made: ForwardInfo | None) -> str | None:
     """Why a graph is not run before its time; None when it may be, as far as it alone says."""
     if made is None or made.device is None:
         return "it does not run in CUDA graphs on one GPU"
@@ -102,7 +102,7 @@ def why_not(gm: GraphModule, inputs: Sequence[Any], made: Made | None) -> str | 
     return None
 
 
-def sizes_ahead(learning: Learning, key: str, inputs: Sequence[Any], guards: str | None) -> list[dict[int, int]]:
+def sizes_ahead(learning: ProfileStore, key: str, inputs: Sequence[Any], guards: str | None) -> list[dict[int, int]]:
     """The sizes of a graph's integer inputs, by position, that its plan names and its guards admit."""
     plan = plan_of(learning, key)
     if any(not backward for backward, _ in plan.skipped):
@@ -153,7 +153,7 @@ class Ahead:
     """A loaded graph that records ahead at its first call, and from then on is that graph."""
 
     def __init__(
-        self, run: Run, gm: GraphModule, inputs: Sequence[Any], made: Made, sizes: Sequence[Mapping[int, int]]
+        self, run: Run, gm: GraphModule, inputs: Sequence[Any], made: ForwardInfo, sizes: Sequence[Mapping[int, int]]
     ) -> None:
         self._run = run
         self._made = made

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from warmgraph.cache import Learning, Reason, fork_safe_lock, profile_of, today
+from warmgraph.cache import ProfileStore, Reason, fork_safe_lock, profile_of, today
 from warmgraph.hashing import sha256_hex
 
 from ..reporting.report import Report
@@ -78,7 +78,7 @@ def _side(backward: bool) -> str:
     return "backward" if backward else "forward"
 
 
-def plan_of(learning: Learning, key: str) -> Plan:
+def plan_of(learning: ProfileStore, key: str) -> Plan:
     """What is known of an entry's key: one round trip to a remote store. Raises StoreUnavailable only when strict."""
     return parsed(learning.profile(plan_key(key)).lines)
 
@@ -86,7 +86,7 @@ def plan_of(learning: Learning, key: str) -> Plan:
 class PlanWriter:
     """Adds to the plan of one graph what becomes of it in this process. Slow paths only; writes in the background."""
 
-    def __init__(self, learning: Learning, report: Report) -> None:
+    def __init__(self, learning: ProfileStore, report: Report) -> None:
         self._learning = learning
         self._report = report
         self._told: set[str] = set()

@@ -29,7 +29,7 @@ class Placeholder(cudagraphs.PlaceholderInfo):  # type: ignore[misc]  # torch's 
     """torch's, and whose it is. position: among the inputs of the compiled graph, not of a piece of it."""
 
     position: int = field(compare=False)
-    watch: Watch = field(compare=False, repr=False)
+    watch: CudagraphTracker = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class Recording:
     static: tuple[int, ...]
 
 
-Told = Callable[[Reason, str], None]
+OnSkip = Callable[[Reason, str], None]
 
 
-class Ledger(Protocol):
+class RunListener(Protocol):
     """Takes what becomes of a graph at run time."""
 
     def recorded(self, recording: Recording) -> None:
@@ -64,7 +64,7 @@ class Ledger(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ForwardInfo:
     """What came of a forward. device: the GPU of its CUDA graphs; None without. mutated: of its inputs."""
 
     device: int | None
@@ -74,7 +74,7 @@ class Made:
     static: tuple[int, ...]
 
 
-class Watch:
+class CudagraphTracker:
     """What is told of one graph of Dynamo's, forward and backward. Each reason is told once per side.
 
     told: takes a reason and a line. made: what came of the forward, once it is compiled or loaded.
@@ -83,8 +83,8 @@ class Watch:
     def __init__(
         self,
         gm: GraphModule,
-        told: Told,
-        ledger: Ledger | None = None,
+        told: OnSkip,
+        ledger: RunListener | None = None,
         *,
         strict: bool = False,
     ) -> None:
@@ -98,7 +98,7 @@ class Watch:
         self._strict = strict
         self._said: set[tuple[bool, Reason]] = set()
         self.notes: list[Unrecorded] = []
-        self.made: Made | None = None
+        self.made: ForwardInfo | None = None
 
     def skipped(self, skip: Skip, *, backward: bool = False) -> None:
         """Tell it, unless this side was told of this reason before."""
@@ -177,9 +177,9 @@ class Watch:
         return unrecorded(notes, partly=not nothing)
 
 
-def _made(graph: Any, inputs: int, recorded: bool) -> Made:
+def _made(graph: Any, inputs: int, recorded: bool) -> ForwardInfo:
     devices = list(graph.device_idxs) if recorded else []
-    return Made(
+    return ForwardInfo(
         device=devices[0] if len(devices) == 1 else None,
         inference=bool(graph.fx_kwargs.get("is_inference")),
         inputs=inputs,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from warmgraph.hashing import Uncacheable, foreign, is_fixed, sha256_hex
+from warmgraph.hashing import Uncacheable, foreign, is_torch_or_stdlib, sha256_hex
 
 from ..torch_api import compile as compat
 from ..torch_api.settings import code_generators, read_at_import
@@ -141,7 +141,7 @@ def _identify(name: str, value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return type(value)(_identify(name, item) for item in value)
-    if isinstance(value, type) and not is_fixed(value.__module__):
+    if isinstance(value, type) and not is_torch_or_stdlib(value.__module__):
         return _identify(name, _instance(name, value))  # by its name alone an edited class would stay the same
     uuid = getattr(value, "uuid", None)
     if callable(uuid) and not isinstance(value, type) and (identity := uuid()) is not None:

@@ -7,25 +7,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import Surroundings
+from warmgraph.hashing import KeyContext
 
 from ..artifact.guards import overlapping
 from ..torch_api import compile as compat
+from ..torch_api.generated_code import wrapper_module
 from .compiler_settings import settings_in_force
 from .custom_code import custom_code, triton_kernel
 from .saved_tensors_hooks import inlined_hooks
 
 
-def surroundings(
+def key_context(
     gm: GraphModule, inputs: Sequence[Any], backend: str, settings: Mapping[str, Any] | None = None
-) -> Surroundings:
+) -> KeyContext:
     """Everything for `hashing.key_of` beside the graph and its inputs. Settings must be patched already.
 
     settings: what reaches this backend's code beside the settings that reach all.
     """
     env = compat.shape_env(inputs)
-    return Surroundings(
-        compiler={"backend": backend, **settings_in_force(), **(settings or {})},
+    return KeyContext(
+        compiler={"backend": backend, "format": wrapper_module.FORMAT, **settings_in_force(), **(settings or {})},
         code=custom_code(gm),
         symbol=functools.partial(compat.symbol_facts, env),
         resolve=_resolve,

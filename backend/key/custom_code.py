@@ -12,7 +12,7 @@ from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, described, encode, 
 
 from ..torch_api import compile as compat
 from ..torch_api import operators as operators
-from ..torch_api import registries as registered
+from ..torch_api.changes import registries as registered
 from ..torch_api.changes.patterns import is_pattern, pattern_text
 from ..torch_api.changes.tables import changes, kernels
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from warmgraph.hashing import encode, is_fixed, meaning, sha256_hex
+from warmgraph.hashing import encode, is_torch_or_stdlib, meaning, sha256_hex
 
 MAX_FUNCTIONS = 64  # beyond them, functions that a frame reaches do not count
 
@@ -65,7 +65,7 @@ class _Walk:
             if self._is_new(name, value):
                 for line in _structure(value):
                     self.say(line)
-        elif isinstance(value, types.FunctionType) and not is_fixed(value.__module__):
+        elif isinstance(value, types.FunctionType) and not is_torch_or_stdlib(value.__module__):
             self._function(name, value)
 
     def _function(self, name: str, function: types.FunctionType) -> None:

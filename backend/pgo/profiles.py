@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch.fx import GraphModule
-from warmgraph.cache import Learning, profile_of, today
+from warmgraph.cache import ProfileStore, profile_of, today
 from warmgraph.hashing import Uncacheable, changes_metadata
 
 from ..reporting.fail_open import Failure, attempt, warn_once
@@ -91,7 +91,7 @@ class _Frame:
 class FrameProfiles:
     """The frames that one backend compiles in this process. Calls come one by one, as Dynamo compiles."""
 
-    def __init__(self, learning: Learning, *, strict: bool = False) -> None:
+    def __init__(self, learning: ProfileStore, *, strict: bool = False) -> None:
         self.strict = strict
         self._learning = learning
         self._frames: dict[Any, _Frame] = {}  # by Dynamo's identity of code

@@ -14,7 +14,7 @@ _RUNTIME = "torch._inductor.runtime."
 # Classes whose instances are attributes alone. Not: `CompiledAOTI`, which loads a library; `TritonCompileResult`,
 # which builds its kernel's metadata as a new class. `*`: every dataclass of the module.
 DATA = {
-    f"{__package__}.wrapper_module": "Payload",
+    f"{__package__}.generated_code.wrapper_module": "Payload",
     # AOTAutograd's result
     f"{_AOT}aot_autograd_result": (
         "BundledAOTAutogradResult BundledCompiledForward BundledCompiledBackward SerializedGraphModule"

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import compile as compat
 from . import patches
-from .donated_buffers import spare_live
+from .donated_buffers import protect_donated_buffers
 
 _capture = threading.local()
 
@@ -86,7 +86,7 @@ def _save(original: Callable[..., Any]) -> Callable[..., Any]:
             original(key, entry, remote)
             return
         try:
-            spare_live(entry)  # before pre_save takes the live graphs out of it
+            protect_donated_buffers(entry)  # before pre_save takes the live graphs out of it
             entry.pre_save()
         except Exception as error:  # noqa: BLE001 - as torch's own: the compile is good, only keeping it is not
             results.problem = f"{type(error).__name__}: {error}"

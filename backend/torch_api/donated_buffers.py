@@ -27,7 +27,7 @@ def take_donated(result: Any) -> tuple[int, ...]:
     return tuple(donated)
 
 
-def spare_live(result: Any) -> None:
+def protect_donated_buffers(result: Any) -> None:
     """The same for a result that was just compiled and is in use: its backward is wrapped in place.
 
     `result` itself goes on to be stored, and keeps the positions for whoever loads it.

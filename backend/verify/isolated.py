@@ -36,7 +36,7 @@ def static_fakes(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     return mode, fakes
 
 
-def compile_apart(
+def compile_isolated(
     compiler: Compiler, gm: GraphModule, mode: Any, fakes: Sequence[Any]
 ) -> tuple[Callable[..., Any], frozenset[int]]:
     """`compiler` on the graph as it is now, without any cache; and the positions of inputs that it writes to.
@@ -54,7 +54,7 @@ def compile_apart(
     return run, compat.mutated_inputs(result)
 
 
-_apart = threading.local()
+_isolated = threading.local()
 
 
 @contextlib.contextmanager
@@ -62,18 +62,18 @@ def _unseen() -> Iterator[None]:
     """While open, what torch does on this thread leaves no trace in what others are doing."""
     patches.install("seeds", _leave_seeds_alone)
     patches.install("tracer", _trace_in_private)
-    _apart.on = True
+    _isolated.on = True
     try:
         yield
     finally:
-        _apart.on = False
+        _isolated.on = False
 
 
 def _leave_seeds_alone(original: Callable[[], Any]) -> Callable[[], Any]:
     """torch's compilers end by putting the random state back to what it was; the step has moved on by then."""
 
     def preserve_rng_state() -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if getattr(_apart, "on", False) else original()
+        return contextlib.nullcontext() if getattr(_isolated, "on", False) else original()
 
     return preserve_rng_state
 
@@ -86,7 +86,7 @@ def _trace_in_private(original: Callable[..., Any]) -> Callable[..., Any]:
     inner = inspect.unwrap(original)  # Dynamo has wrapped it, so as not to trace it
 
     def trace(self: Any, *arguments: Any, **named: Any) -> Any:
-        if not getattr(_apart, "on", False):
+        if not getattr(_isolated, "on", False):
             return original(self, *arguments, **named)
         own = dict(inner.__globals__)
         private = FunctionType(inner.__code__, own, inner.__name__, inner.__defaults__, inner.__closure__)

@@ -20,7 +20,7 @@ from ..reporting.fail_open import Failure, attempt
 from ..typing import Compiler
 from .background import run_in_background
 from .compare import Run, difference, not_repeatable, run_apart, shape_of
-from .isolated import Ambient, compile_apart, impossible_here, static_fakes
+from .isolated import Ambient, compile_isolated, impossible_here, static_fakes
 
 Step = Callable[[Sequence[Any]], None]
 
@@ -109,7 +109,7 @@ class VerifiedHit:
         def compile_in_background() -> None:
             with ambient.entered():
                 # Not even when strict: there is nobody in this thread to raise it to.
-                compiled = attempt("fresh compile", False, compile_apart, self._compiler, self._gm, mode, fakes)
+                compiled = attempt("fresh compile", False, compile_isolated, self._compiler, self._gm, mode, fakes)
             if isinstance(compiled, Failure):
                 self._end(Verdict(unknown=f"the fresh compile failed: {compiled.why}"))
             else:

@@ -59,15 +59,15 @@ class Keyring:
         """The keys' ids, in hex; they may be shown to anyone."""
         return [key.key_id.hex() for key in self.keys]
 
-    def verifier(self, *, unsigned: bool, hearsay: bool = False) -> Verifier:
-        """Accepts what one of these keys signed; with `unsigned` plain checksums, with `hearsay` strangers', too."""
+    def verifier(self, *, unsigned: bool, unverified: bool = False) -> Verifier:
+        """Accepts what one of these keys signed; with `unsigned` plain checksums, with `unverified` strangers', too."""
         known: dict[tuple[int, bytes], Signer] = {(key.algorithm, key.key_id): key for key in self.keys}
 
         def find(algorithm: int, key_id: bytes) -> Signer | None:
             found = known.get((algorithm, key_id))
             if found is None and unsigned:
                 found = accept_checksum(algorithm, key_id)
-            if found is None and hearsay:
+            if found is None and unverified:
                 found = accept_hearsay(algorithm, key_id)
             return found
 

@@ -3,7 +3,7 @@
 Layout: magic `WGE2`, 1 byte algorithm, 16 bytes key id, 8 bytes generation, 32 bytes mac, body. The mac covers
 all of these and the name, each length-prefixed, so that a true entry moved under another key fails.
 Algorithm 1 is a plain sha256: it finds damage, not malice. Algorithm 2 is hmac-sha256 (`keyring`). Algorithm 3 is
-hearsay: a checksum over what came from outside without a signature, while that was trusted (`trust=network`). It
+unverified: a checksum over what came from outside without a signature, while that was trusted (`trust=network`). It
 is believed for as long as that is, and never signed: no stranger's entry becomes one of ours by lying here.
 
 The generation grows with every publish of a name (microseconds since 1970, or a lease's token). A store that
@@ -92,7 +92,7 @@ def unseal(name: str, sealed: bytes, verifier: Verifier | None = None) -> bytes:
     count = sealed[_GENERATION]
     mac, body = sealed[HEADER_BYTES - _MAC_BYTES : HEADER_BYTES], sealed[HEADER_BYTES:]
     believed = (verifier or accept_checksum)(algorithm[0], key_id)
-    # One flipped bit makes hearsay of a checksum: what needs no secret is checked, believed or not.
+    # One flipped bit makes an unverified checksum of a plain one: what needs no secret is checked, believed or not.
     signer = believed or accept_checksum(algorithm[0], key_id) or accept_hearsay(algorithm[0], key_id)
     if signer is None:
         raise _stranger(algorithm[0], key_id)

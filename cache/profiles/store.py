@@ -69,7 +69,7 @@ class _Record:
     profile: Profile
 
 
-class Learning:
+class ProfileStore:
     """Reads and writes profiles. Thread-safe; a forked child may go on using it.
 
     Fails open as the tiers do: a store that is unavailable is skipped (strict: raised, in the foreground), and what

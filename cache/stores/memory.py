@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..format.seal import same_entry
 from ..process.forks import fork_safe_lock
-from ..typing import BlobRef, Relative
+from ..typing import BlobRef, SimilarEntry
 from .similar import newest_each
 
 _Name = tuple[str, ...]  # ("entry", key, variant) or ("blob", digest)
@@ -27,7 +27,7 @@ class MemoryStore:
         self._bytes = 0
         self._values: OrderedDict[_Name, bytes] = OrderedDict()  # least recently used first
         self._variants: dict[str, list[str]] = {}  # by key, last used last
-        self._near: OrderedDict[str, list[Relative]] = OrderedDict()  # by address, last noted last
+        self._near: OrderedDict[str, list[SimilarEntry]] = OrderedDict()  # by address, last noted last
         self._lock = fork_safe_lock()
 
     def entries(self, key: str) -> Iterator[tuple[str, bytes]]:
@@ -81,14 +81,14 @@ class MemoryStore:
     def path_of(self, ref: BlobRef) -> Path | None:
         return None
 
-    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+    def relate(self, addresses: Sequence[str], relative: SimilarEntry) -> None:
         with self._lock:
             for address in addresses:
                 self._near[address] = newest_each([*self._near.pop(address, []), relative])
             while len(self._near) > _MAX_ADDRESSES:
                 self._near.popitem(last=False)
 
-    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+    def relatives(self, addresses: Sequence[str]) -> list[SimilarEntry]:
         with self._lock:
             return [relative for address in addresses for relative in self._near.get(address, [])]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..typing import BlobRef, Relative
+from ..typing import BlobRef, SimilarEntry
 
 
 class NullStore:
@@ -43,8 +43,8 @@ class NullStore:
     def path_of(self, ref: BlobRef) -> Path | None:
         return None
 
-    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+    def relate(self, addresses: Sequence[str], relative: SimilarEntry) -> None:
         return
 
-    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+    def relatives(self, addresses: Sequence[str]) -> list[SimilarEntry]:
         return []

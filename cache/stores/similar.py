@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
 from ..format.codec import KEY
-from ..typing import Entry, Relative, Scalar
+from ..typing import Entry, Scalar, SimilarEntry
 
 MAX_RECORDS = 64  # under one address
 MAX_RECORD_BYTES = 1024
@@ -35,10 +35,10 @@ def addresses(parts: Mapping[str, str], facts: Mapping[str, Scalar]) -> list[str
     return found
 
 
-def relative_of(entry: Entry) -> Relative:
+def relative_of(entry: Entry) -> SimilarEntry:
     """What is noted of an entry."""
     created, line = entry.facts.get("created"), entry.facts.get("line")
-    return Relative(
+    return SimilarEntry(
         entry.key,
         {name: digest[:_DIGITS] for name, digest in entry.parts.items()},
         line if type(line) is int else None,
@@ -46,7 +46,7 @@ def relative_of(entry: Entry) -> Relative:
     )
 
 
-def encode_relative(relative: Relative) -> bytes:
+def encode_relative(relative: SimilarEntry) -> bytes:
     """`<unix milliseconds> <key> <line> <part>=<digest> ...`: the time first, for stores that drop the oldest."""
     moment = min(max(0.0, relative.time), _MAX_TIME)
     words = [str(int(moment * 1000)), relative.key, str(min(max(0, relative.line or 0), _MAX_LINE))]
@@ -54,7 +54,7 @@ def encode_relative(relative: Relative) -> bytes:
     return " ".join(words).encode("ascii", "replace")
 
 
-def decode_relative(data: bytes) -> Relative | None:
+def decode_relative(data: bytes) -> SimilarEntry | None:
     """The record in `data`, or None when it is none. Never raises."""
     if len(data) > MAX_RECORD_BYTES:
         return None
@@ -65,19 +65,19 @@ def decode_relative(data: bytes) -> Relative | None:
     parts = {match[1]: match[2] for match in matches if match is not None}
     if len(parts) != len(matches):
         return None
-    return Relative(words[1], parts, int(words[2]) or None, int(words[0]) / 1000)
+    return SimilarEntry(words[1], parts, int(words[2]) or None, int(words[0]) / 1000)
 
 
 def _is_number(word: str) -> bool:
     return len(word) <= 15 and word.isdigit()
 
 
-def newest_each(relatives: Iterable[Relative]) -> list[Relative]:
+def newest_each(relatives: Iterable[SimilarEntry]) -> list[SimilarEntry]:
     """One for each key, the newest, newest first; at most MAX_RECORDS, and of no line more than its share.
 
     A file may have many functions called `forward`: the older ones are not to be crowded out by the last one's.
     """
-    latest: dict[str, Relative] = {}
+    latest: dict[str, SimilarEntry] = {}
     for relative in relatives:
         if relative.key not in latest or relative.time >= latest[relative.key].time:
             latest[relative.key] = relative
@@ -96,10 +96,10 @@ def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, 
     return tuple(name for name in names if ours.get(name, "")[:_DIGITS] != theirs.get(name, "")[:_DIGITS])
 
 
-def nearest_first(parts: Mapping[str, str], line: Scalar, found: Iterable[Relative]) -> list[Relative]:
+def nearest_first(parts: Mapping[str, str], line: Scalar, found: Iterable[SimilarEntry]) -> list[SimilarEntry]:
     """Those of the same graph, then those of the same line; of several the one with most equal parts, the newest."""
 
-    def nearness(one: Relative) -> tuple[bool, bool, int, float]:
+    def nearness(one: SimilarEntry) -> tuple[bool, bool, int, float]:
         graph = "graph" not in differing(parts, one.parts)
         return graph, graph or (line is not None and one.line == line), -len(differing(parts, one.parts)), one.time
 

@@ -2,7 +2,7 @@
 
     with flights.flight(key) as flight:  # waits here for others, at most `wait` seconds
         ...                              # look up again: another may have been faster. Else compile and publish
-        flight.settle(ok=True)           # or handed_over(), and a background writer calls landed() and settle()
+        flight.settle(ok=True)           # or handed_over(), and a background writer calls release_level() and settle()
 
 Levels, from near to far: the threads of this process, then each `Leases` in its order. A level is asked only by
 those who have all nearer ones, so one process per host talks to Redis.
@@ -76,49 +76,49 @@ class Flights:
         outer.append(key)
         try:
             if not again:
-                self._board(flight, 0.0 if nested else self._wait)
+                self._acquire_levels(flight, 0.0 if nested else self._wait)
             yield flight
         finally:
             outer.pop()
             flight.leave()
 
-    def _board(self, flight: Flight, seconds: float) -> None:
-        patience = _Patience(flight.key, seconds, self._clock)
+    def _acquire_levels(self, flight: Flight, seconds: float) -> None:
+        waiting = _Waiting(flight.key, seconds, self._clock)
         try:
-            if self._has(flight, _THREADS, self._turn(flight.key, patience), patience):
+            if self._has(flight, _THREADS, self._turn(flight.key, waiting), waiting):
                 for level in self._levels:
-                    if not self._has(flight, level.name, self._lease(level, flight.key, patience), patience):
+                    if not self._has(flight, level.name, self._lease(level, flight.key, waiting), waiting):
                         break
         except BaseException:
             flight.settle(ok=True)  # nothing was tried, so nothing failed: the next one may have it
             raise
-        flight.waited = patience.waited
-        patience.over()
+        flight.waited = waiting.waited
+        waiting.over()
 
-    def _has(self, flight: Flight, level: str, found: Lease | _Without, patience: _Patience) -> bool:
+    def _has(self, flight: Flight, level: str, found: Lease | _Without, waiting: _Waiting) -> bool:
         """Note what was had of one level. False: do not ask those behind it."""
         if not isinstance(found, _Without):
             flight.add(level, found)
             return True
         if found.why is not None:
-            patience.in_vain(level, found.why)
-        if found.hopeless:
+            waiting.in_vain(level, found.why)
+        if found.gives_up:
             flight.settle(ok=False)  # who waits for us would wait for what cannot be had
         return found.further
 
-    def _turn(self, key: str, patience: _Patience) -> Lease | _Without:
+    def _turn(self, key: str, waiting: _Waiting) -> Lease | _Without:
         mine = _Turn(key, self._turns)
         while (turn := self._turns.setdefault(key, mine)) is not mine:
             while not turn.ended.is_set():
-                if patience.left() <= 0:
+                if waiting.left() <= 0:
                     return _Without(_HAS_IT % _ANOTHER_THREAD)
-                patience.waits_for(_ANOTHER_THREAD)
-                turn.ended.wait(min(patience.left(), LINE_SECONDS))
+                waiting.waits_for(_ANOTHER_THREAD)
+                turn.ended.wait(min(waiting.left(), LINE_SECONDS))
             if turn.failed:
-                return _Without(_FAILED % _ANOTHER_THREAD, hopeless=True)
+                return _Without(_FAILED % _ANOTHER_THREAD, gives_up=True)
         return mine
 
-    def _lease(self, level: Leases, key: str, patience: _Patience) -> Lease | _Without:
+    def _lease(self, level: Leases, key: str, waiting: _Waiting) -> Lease | _Without:
         contact = _Contact(level, self._clock)
         pause = _FIRST_PAUSE
         while True:
@@ -128,17 +128,17 @@ class Flights:
                 return _Without(str(error), further=True)
             if answer is not None and not isinstance(answer, Held):
                 return answer
-            owner = patience.owner if answer is None else answer.owner
+            owner = waiting.owner if answer is None else answer.owner
             if answer is not None and answer.failed:
-                return _Without(_FAILED % owner, hopeless=True)
+                return _Without(_FAILED % owner, gives_up=True)
             if (level.name, key) in self._ours:
                 # Our own background write, as our threads exclude each other: its result is in memory already.
                 return _Without(None)
-            if patience.left() <= 0:
+            if waiting.left() <= 0:
                 return _Without(_HAS_IT % owner)
-            patience.waits_for(owner)
+            waiting.waits_for(owner)
             jittered = pause * random.uniform(0.5, 1.0)  # noqa: S311 (so that waiters do not ask in step)
-            self._sleep(min(jittered, patience.left()))
+            self._sleep(min(jittered, waiting.left()))
             pause = min(pause * 1.5, _LAST_PAUSE)
 
 
@@ -162,7 +162,7 @@ class Flight:
         """The greatest fencing token among the leases it was given, held still or not; 0 if there was none."""
         return self._token
 
-    def landed(self, level: str, *, ok: bool) -> None:
+    def release_level(self, level: str, *, ok: bool) -> None:
         """Give back the lease of one level. ok: the result is where those who wait at that level will look."""
         if os.getpid() != self._process:
             return
@@ -174,12 +174,12 @@ class Flight:
         lease.release(ok=ok or (level == _THREADS and self._handed_over))
 
     def settle(self, *, ok: bool) -> None:
-        """Give back whatever is left. Twice is once. ok: as in `landed`."""
+        """Give back whatever is left. Twice is once. ok: as in `release_level`."""
         for level in reversed(list(self._leases)):  # far before near: who waits here would only wait there then
-            self.landed(level, ok=ok)
+            self.release_level(level, ok=ok)
 
     def handed_over(self) -> None:
-        """The result is in memory; `landed` and `settle` will be called when it has been written elsewhere."""
+        """The result is in memory; `release_level` and `settle` will be called when it has been written elsewhere."""
         self._handed_over = True
 
     # -- for Flights
@@ -191,7 +191,7 @@ class Flight:
 
     def leave(self) -> None:
         if self._handed_over:
-            self.landed(_THREADS, ok=True)
+            self.release_level(_THREADS, ok=True)
         else:
             self.settle(ok=False)
 
@@ -223,15 +223,15 @@ class _Inside(threading.local):
 @dataclass(frozen=True, slots=True)
 class _Without:
     """A lease that could not be had. why: for the log, unless None. further: levels behind it are worth asking.
-    hopeless: there is nothing to wait for, for anybody.
+    gives_up: there is nothing to wait for, for anybody.
     """
 
     why: str | None
     further: bool = False
-    hopeless: bool = False
+    gives_up: bool = False
 
 
-class _Patience:
+class _Waiting:
     """How long one call may still wait, and what the log says of it."""
 
     def __init__(self, key: str, seconds: float, clock: Clock) -> None:

@@ -19,7 +19,7 @@ logger = logging.getLogger(__package__)
 _told: set[str | None] = set()  # what this process was warned of
 
 
-class SettingAside:
+class Quarantine:
     """For the tiers of one cache. remote: the names of those behind a network.
 
     may_write: whether a tier may be written now. failed: told of a tier that could not be.
@@ -41,7 +41,7 @@ class SettingAside:
         self._writer = writer
         self._overlooked: set[tuple[int, bytes]] = set()  # entries, wherever they lie and whoever sealed them
 
-    def overlooks(self, sealed: bytes) -> bool:
+    def is_quarantined(self, sealed: bytes) -> bool:
         """Whether this process wants nothing of these bytes any more."""
         return bool(self._overlooked) and identity(sealed) in self._overlooked
 

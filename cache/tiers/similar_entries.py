@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..stores.circuit_breaker import Use
 from ..stores.similar import addresses, differing, nearest_first, relative_of
-from ..typing import Entry, Miss, Reason, Relative, Scalar, Store, StoreSilent, StoreUnavailable
+from ..typing import Entry, Miss, Reason, Scalar, SimilarEntry, Store, StoreSilent, StoreUnavailable
 
 logger = logging.getLogger(__package__)
 
@@ -64,8 +64,8 @@ class Relating:
         nearest = self._nearest(nearest_first(parts, facts.get("line"), others))
         return replace(miss, nearest=nearest, differs=differing(parts, nearest.parts) if nearest else ())
 
-    def _found(self, where: Sequence[str], parts: Mapping[str, str]) -> list[Relative]:
-        found: list[Relative] = []
+    def _found(self, where: Sequence[str], parts: Mapping[str, str]) -> list[SimilarEntry]:
+        found: list[SimilarEntry] = []
         for store in self._tiers if where else ():
             if store.name in self._remote and any("graph" not in differing(parts, one.parts) for one in found):
                 continue
@@ -77,7 +77,7 @@ class Relating:
                 self._passed_by(store, "read", error)
         return found
 
-    def _nearest(self, ordered: Sequence[Relative]) -> Relative | None:
+    def _nearest(self, ordered: Sequence[SimilarEntry]) -> SimilarEntry | None:
         """The first that is still there; if all are gone the first, of which at least the parts are known."""
         for one in ordered[:_LOOKED_AT]:
             if self._is_there(one.key):

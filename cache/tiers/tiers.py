@@ -19,14 +19,14 @@ from ..format.codec import KEY, VARIANT, check_name
 from ..format.packed import Packed, pack
 from ..format.seal import Signer, Verifier, accept_checksum, as_hearsay
 from ..process.writer import Writer
-from ..profiles.store import Learning
+from ..profiles.store import ProfileStore
 from ..stores.circuit_breaker import Health, Use
 from ..stores.disk.eviction import Schedule
 from ..stores.disk.store import DiskStore
 from ..typing import Entry, Hit, Miss, Reason, Role, Scalar, Store, StoreUnavailable
 from .flight import Flight, Flights
 from .kernel_files import Spill, kernel_file
-from .quarantine import SettingAside
+from .quarantine import Quarantine
 from .reading import Accept, Complete, Search, read_complete
 from .similar_entries import Relating
 
@@ -68,10 +68,10 @@ class Cache:
         policies: Mapping[str, Policy] | None = None,
         signer: Signer | None = None,
         flights: Flights | None = None,
-        learning: Learning | None = None,
+        learning: ProfileStore | None = None,
     ) -> None:
         self.mode = mode
-        self.learning = learning or Learning(())
+        self.learning = learning or ProfileStore(())
         self._tiers: tuple[Store, ...] = (fast, *slow)
         self._strict = strict
         self._max_size = max_size
@@ -91,7 +91,7 @@ class Cache:
             may_read=lambda store: self._health.usable(store.name, "read"),
             failed=lambda store, use, error: self._failed(store, use, error, raising=False),
         )
-        self._setting_aside = SettingAside(
+        self._quarantine = Quarantine(
             self._tiers,
             remote=remote,
             may_write=self._may_write,
@@ -174,7 +174,7 @@ class Cache:
         check_name(VARIANT, variant, "variant")
         why = " ".join(why.split())  # one line, in the log as in the folder
         logger.warning("a cached result is quarantined (%.16s, %s): %s", key, variant, why)
-        self._setting_aside.everywhere(key, variant, why, sealed)
+        self._quarantine.everywhere(key, variant, why, sealed)
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until all is written; False when `timeout` seconds were too few. Strict: raises what failed."""
@@ -201,7 +201,7 @@ class Cache:
             return None
         try:
             for variant, sealed in store.entries(key):
-                if self._setting_aside.overlooks(sealed):
+                if self._quarantine.is_quarantined(sealed):
                     continue
                 search.variants.add(variant)
                 verifier = self._policies[store.name].verifier
@@ -211,7 +211,7 @@ class Cache:
                     return found
                 search.note(found.reason, found.detail)
                 if found.reason is not Reason.GUARDS:
-                    self._setting_aside.defect(store, key, variant, sealed, found)
+                    self._quarantine.defect(store, key, variant, sealed, found)
         except StoreUnavailable as error:
             self._failed(store, "read", error)
             search.note(Reason.UNREADABLE, str(error))
@@ -292,7 +292,7 @@ class Cache:
                 else:
                     written.append(store)
                     if flight is not None:
-                        flight.landed(store.name, ok=True)
+                        flight.release_level(store.name, ok=True)
                 landed = error is None
         finally:
             if flight is not None:

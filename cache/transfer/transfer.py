@@ -152,7 +152,7 @@ def copy_entries(
     Skipped is what the target has whole, under a seal that `target_verifier` takes; any other is replaced.
     signer: seals anew what is copied, as a publish of now (an older generation could be refused by a store that
     gave out a lease since); without one the bytes stay as they are. inwards: what comes unsigned from outside is
-    marked as hearsay (see `seal`).
+    marked as unverified (see `seal`).
     """
     report = Transferred()
     sent: set[Place] = set()

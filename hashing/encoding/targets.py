@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .. import torch_names
-from ..origin import is_fixed
+from ..origin import is_torch_or_stdlib
 from .encode import Uncacheable, importable_name
 
 _OVERLOAD = type(torch.ops.aten.add.Tensor)
@@ -83,7 +83,10 @@ def _builtin(target: types.BuiltinFunctionType) -> str:
         return f"builtin {module}.{target.__name__}"
     if isinstance(owner, type):
         return f"builtin {owner.__module__}.{owner.__qualname__}.{target.__name__}"
-    if is_fixed(target.__module__) and getattr(sys.modules.get(target.__module__), target.__name__, None) is target:
+    if (
+        is_torch_or_stdlib(target.__module__)
+        and getattr(sys.modules.get(target.__module__), target.__name__, None) is target
+    ):
         # Of an extension module made with pybind11 (`torch._C._autograd._get_data_attr`): bound to a record of its own.
         return f"builtin {target.__module__}.{target.__name__}"
     raise Uncacheable(f"{target.__name__} bound to an object of type {type(owner).__qualname__}")

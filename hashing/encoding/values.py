@@ -9,13 +9,13 @@ import sys
 import types
 from typing import Any
 
-from ..origin import HEAP_TYPE, is_fixed
+from ..origin import HEAP_TYPE, is_torch_or_stdlib
 
 
 def parts_of(value: Any) -> tuple[str, list[Any]] | None:
     """(kind, what it is made of) of a value that only ties others together, else None."""
     kind = type(value).__name__
-    if not is_fixed(type(value).__module__):
+    if not is_torch_or_stdlib(type(value).__module__):
         return None  # a subclass may hold more, and do otherwise
     if isinstance(value, (staticmethod, classmethod)):
         return kind, [value.__func__]

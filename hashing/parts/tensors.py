@@ -12,7 +12,7 @@ import torch
 
 from .. import torch_names
 from ..encoding.encode import Cause, Uncacheable, encode, importable_name
-from ..origin import is_fixed, replaced_within
+from ..origin import is_torch_or_stdlib, replaced_within
 from ..source_code.walk import source_digest
 
 MAX_CONSTANT_BYTES = 64 << 20
@@ -105,7 +105,7 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     )
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
-    own = is_fixed(type(real).__module__) and not replaced_within(type(real))
+    own = is_torch_or_stdlib(type(real).__module__) and not replaced_within(type(real))
     code = "" if own else f" code {source_digest(type(real), name, protocol=True)}"
     return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
 
@@ -129,10 +129,10 @@ def _describe_part(symbolic: Any, real: Any, number: SymText) -> str:
 
 def users_type(value: Any) -> str | None:
     """A class from outside torch by its code, a member of a user's enumeration by its value as well."""
-    if isinstance(value, type) and not is_fixed(value.__module__):
+    if isinstance(value, type) and not is_torch_or_stdlib(value.__module__):
         name = importable_name(value)
         return f"<type {name} code {source_digest(value, name)}>"
-    if isinstance(value, enum.Enum) and not is_fixed(type(value).__module__):
+    if isinstance(value, enum.Enum) and not is_torch_or_stdlib(type(value).__module__):
         return f"<enum {importable_name(type(value))}.{value.name} {encode(value.value)}>"
     return None
 

@@ -17,7 +17,7 @@ import torch
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import TORCH_NAMESPACES, is_operator
 from ..encoding.values import place_of
-from ..origin import is_fixed
+from ..origin import is_torch_or_stdlib
 from .owners import Owners
 from .purity import fact_of, is_impure, is_impure_module
 from .references import Import
@@ -43,7 +43,7 @@ class Walk(Protocol):
 
 def whole_module(walk: Walk, module: types.ModuleType) -> None:
     """A module that code may ask for an attribute by a name that stands nowhere."""
-    if not is_fixed(module.__name__):
+    if not is_torch_or_stdlib(module.__name__):
         return
     if is_impure_module(module.__name__):
         raise Uncacheable(f"it asks module {module.__name__} for an attribute by its name, {MORE}")
@@ -65,7 +65,7 @@ def attribute(walk: Walk, owner: Any, name: str) -> None:
     if name in SAYING:
         walk.say(f"{name} {said(value)}")
         return
-    if isinstance(owner, types.ModuleType) and is_fixed(owner.__name__) and not is_code(value):
+    if isinstance(owner, types.ModuleType) and is_torch_or_stdlib(owner.__name__) and not is_code(value):
         if is_impure(owner.__name__, name):
             raise Uncacheable(f"it reads {owner.__name__}.{name}, {MORE}")
         if (read := fact_of(owner.__name__, name)) is not None:
@@ -80,10 +80,10 @@ def path_from(walk: Walk, value: Any, path: tuple[str, ...]) -> None:
         if value is torch.ops:
             _operator(walk, path[number:])
             return
-        if name not in vars(value) and is_fixed(value.__name__):
+        if name not in vars(value) and is_torch_or_stdlib(value.__name__):
             getattr(value, name, None)  # torch loads some of its modules when it is asked for them
         walk.say(".".join(path[: number + 1]))
-        if not is_fixed(value.__name__) and type(value) is not types.ModuleType:
+        if not is_torch_or_stdlib(value.__name__) and type(value) is not types.ModuleType:
             module_whole(walk, value)  # its class may answer instead
         if name not in vars(value):
             _made_up(walk, value, name)
@@ -98,9 +98,9 @@ def path_from(walk: Walk, value: Any, path: tuple[str, ...]) -> None:
 
 def _made_up(walk: Walk, module: types.ModuleType, name: str) -> None:
     """An attribute that a module does not hold: a setting of torch's, or what its own `__getattr__` gives."""
-    if "__getattr__" in vars(module) and not is_fixed(module.__name__):
+    if "__getattr__" in vars(module) and not is_torch_or_stdlib(module.__name__):
         attribute(walk, module, "__getattr__")
-    elif not is_fixed(module.__name__):
+    elif not is_torch_or_stdlib(module.__name__):
         _class_of_module(walk, module)
     elif not hasattr(type(module), "__getattr__"):
         walk.say("no attribute")
@@ -134,7 +134,7 @@ def _operator(walk: Walk, path: tuple[str, ...]) -> None:
 
 
 def module_whole(walk: Walk, module: types.ModuleType) -> None:
-    if is_fixed(module.__name__):
+    if is_torch_or_stdlib(module.__name__):
         if module.__name__.startswith("torch.ops."):
             walk.operators([module.__name__.split(".")[2]])
         walk.say(f"module {module.__name__}")
@@ -161,7 +161,7 @@ def imported(walk: Walk, function: types.FunctionType, imported: Import) -> None
         full = importlib.util.resolve_name("." * imported.level + imported.name, package)
     except ImportError as error:
         raise Uncacheable(f"{place_of(function)} imports {imported.name}: {error}") from None
-    if is_fixed(full):
+    if is_torch_or_stdlib(full):
         for name in dict.fromkeys((full, full.partition(".")[0])):
             module_whole(walk, importlib.import_module(name))
         return

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..origin import foreign, is_fixed, named_by_torch
+from ..origin import foreign, is_torch_or_stdlib, named_by_torch
 from .references import Reach
 from .saying import SAYING, is_code
 
@@ -77,7 +77,7 @@ class Owners:
         there = vars(owner).keys() - _OF_MODULES
         if owner is torch.ops:
             there = {name for name in there if isinstance(vars(owner)[name], types.ModuleType)}
-        elif self.asks_any and not is_fixed(owner.__name__):
+        elif self.asks_any and not is_torch_or_stdlib(owner.__name__):
             return there
         return (there & names) | self._by_words(there) | ({"__file__", "__doc__"} & self.names & vars(owner).keys())
 
@@ -98,7 +98,7 @@ def is_torchs_attribute(value: Any) -> bool:
     """Whether an attribute of torch's own class or function is torch's: code of its, or a descriptor."""
     if is_code(value) or isinstance(value, (staticmethod, classmethod, property)):
         return foreign(value) is None
-    return hasattr(type(value), "__get__") and is_fixed(type(value).__module__)
+    return hasattr(type(value), "__get__") and is_torch_or_stdlib(type(value).__module__)
 
 
 # What Python and torch keep on classes for themselves: what is said otherwise or has no behaviour, `abc`'s registry,

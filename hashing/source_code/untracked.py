@@ -8,7 +8,7 @@ from typing import Any
 
 from ..encoding.encode import Uncacheable
 from ..encoding.values import bound_cells, place_of
-from ..origin import foreign, is_fixed, named_by_torch
+from ..origin import foreign, is_torch_or_stdlib, named_by_torch
 from .purity import frames_asked
 from .references import Reach, reach_of
 from .saying import is_code
@@ -22,7 +22,7 @@ MORE = (
 )
 
 
-def refuse_unseen(function: types.FunctionType, reach: Reach, *, strict: bool) -> None:
+def reject_untracked_inputs(function: types.FunctionType, reach: Reach, *, strict: bool) -> None:
     """Raise Uncacheable, naming the place, if `function` may depend on what no name in it leads to."""
     space = function.__globals__
     outside = sorted((reach.loads & (_OUTSIDE | _TABLES if strict else _OUTSIDE)) - space.keys())
@@ -54,7 +54,7 @@ def refuse_filled(cached: Any) -> None:
     reach = reach_of(function.__code__)
     values = {**bound_cells(function), **{name: function.__globals__.get(name) for name in reach.loads}}
     for name, value in values.items():
-        own = isinstance(value, types.ModuleType) and is_fixed(value.__name__)
+        own = isinstance(value, types.ModuleType) and is_torch_or_stdlib(value.__name__)
         known = is_code(value) and not isinstance(value, types.ModuleType) and foreign(value) is None
         if not (own or value is None or known):
             raise Uncacheable(

@@ -20,7 +20,7 @@ from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import TORCH_NAMESPACES, identify, is_higher_order, is_operator
 from ..encoding.values import attributes_of, bound_cells, name_of, parts_of, place_of, registered_with
-from ..origin import is_fixed, is_fixed_code, named_by_torch, replaced_within
+from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code, named_by_torch, replaced_within
 from .described import described
 from .facts import fact, in_words, users_of_pytree
 from .modules import attribute, imported, module_whole, path_from, whole_module
@@ -28,7 +28,7 @@ from .owners import BOOKKEEPING, Owners
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
 from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
-from .untracked import MORE, refuse_filled, refuse_unseen
+from .untracked import MORE, refuse_filled, reject_untracked_inputs
 
 MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any more
 
@@ -141,7 +141,7 @@ class _Walk:
             self.value(value.__wrapped__)
         elif isinstance(value, enum.Enum):
             self.say(f"member {value.name}")
-            if not is_fixed(type(value).__module__):
+            if not is_torch_or_stdlib(type(value).__module__):
                 self.value([[name, held] for name, held in vars(value).items() if name not in _OF_MEMBERS])
             self.code(type(value))
         elif is_operator(value) or is_higher_order(value):
@@ -202,9 +202,9 @@ class _Walk:
     def _function(self, function: types.FunctionType) -> None:
         reach = reach_of(function.__code__)
         # Around a user's function: what it looks up is torch's. Not where its code was replaced.
-        of_torch = is_fixed(function.__globals__.get("__name__")) and is_fixed_code(function)
+        of_torch = is_torch_or_stdlib(function.__globals__.get("__name__")) and is_torch_or_stdlib_code(function)
         if not of_torch:
-            refuse_unseen(function, reach, strict=self.strict)
+            reject_untracked_inputs(function, reach, strict=self.strict)
             self.owners.of_code(reach)
         self.say(meaning(function.__code__))
         paths: dict[str, list[tuple[str, ...]]] = {}
@@ -259,7 +259,7 @@ class _Walk:
         if issubclass(code, enum.Enum):
             self.say("members")
             self.value([[member.name, member.value] for member in code])
-        theirs = {name for base in code.__mro__[1:] if is_fixed(base.__module__) for name in vars(base)}
+        theirs = {name for base in code.__mro__[1:] if is_torch_or_stdlib(base.__module__) for name in vars(base)}
         self.value(registered_with(code))
         for name, member in vars(code).items():  # in their order: code may iterate over them
             if isinstance(member, types.MemberDescriptorType):
@@ -275,7 +275,7 @@ class _Walk:
     def _builtin(self, value: Any) -> None:
         """Compiled code: by name, and what it is bound to (`TABLE.get` is more than `dict.get`)."""
         owner = getattr(value, "__self__", None)
-        if owner is None or isinstance(owner, types.ModuleType) or is_fixed(name_and_module(value)[0]):
+        if owner is None or isinstance(owner, types.ModuleType) or is_torch_or_stdlib(name_and_module(value)[0]):
             self._named(value)
             if owner is None or isinstance(owner, (types.ModuleType, type)):
                 return
@@ -285,7 +285,7 @@ class _Walk:
     def _named(self, code: Any) -> None:
         """Code of torch or Python: by its name, with the facts that it reads."""
         module, name = name_and_module(code)
-        if not is_fixed(module):
+        if not is_torch_or_stdlib(module):
             raise Uncacheable(f"{module}.{name_of(code)} is compiled code outside torch")
         if is_impure(module, name):
             raise Uncacheable(f"it calls {module}.{name}, {MORE}")

@@ -8,14 +8,14 @@ from .reading import picture_of
 from .rendering import CannotRender, svg_of
 
 __all__ = [
+    "MOST_BOXES",
+    "SHAPES",
     "Box",
     "CannotRender",
     "Edge",
     "Graph",
-    "MOST_BOXES",
     "Node",
     "Picture",
-    "SHAPES",
     "dot_of",
     "fold",
     "listing_of",

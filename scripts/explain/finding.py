@@ -11,9 +11,9 @@ from warmgraph.cache import (
     DiskStore,
     Entry,
     RedisStore,
-    Relative,
     Role,
     Scalar,
+    SimilarEntry,
     StoreUnavailable,
     addresses,
     decode_entry,
@@ -71,7 +71,7 @@ class Finder:
             self._texts[key] = self._read_texts(key)
         return self._texts[key]
 
-    def relatives(self, key: str, parts: Mapping[str, str], facts: Mapping[str, Scalar]) -> list[Relative]:
+    def relatives(self, key: str, parts: Mapping[str, str], facts: Mapping[str, Scalar]) -> list[SimilarEntry]:
         """What resembles a key, nearest first, as the index of the folder knows it, else that of the server."""
         where = addresses(parts, facts)
         for store in (self.folder, self.server):

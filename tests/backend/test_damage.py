@@ -108,7 +108,7 @@ def test_a_damaged_store_gives_right_results_and_heals(kind, store, run_python):
 
 def test_an_entry_that_does_not_load_is_set_aside_and_compiled_anew(store, run_python, tmp_path):
     """Every byte is right and it still fails: quarantined, journaled as failed, right result, and then a hit."""
-    breaks = "import warmgraph.backend.torch_api.wrapper_module as g\ng.run_module = None\n"
+    breaks = "import warmgraph.backend.torch_api.generated_code.wrapper_module as g\ng.run_module = None\n"
     source = PROGRAM.replace("import json, torch, warmgraph\n", "import json, torch, warmgraph\n" + breaks, 1)
     source = source.replace(
         "g.run_module = None", "import warmgraph.backend.compilers.inductor as i; i.run_module = None"

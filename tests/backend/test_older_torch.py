@@ -9,7 +9,7 @@ import torch
 import torch._inductor.kernel.custom_op
 from warmgraph.backend import adopt
 from warmgraph.backend.compilers.inductor import Inductor
-from warmgraph.backend.torch_api import registries as registered
+from warmgraph.backend.torch_api.changes import registries as registered
 from warmgraph.backend.typing import NotSerialisable
 from warmgraph.backend.verify import isolated as apart
 from warmgraph.backend.verify.verified import VerifiedHit

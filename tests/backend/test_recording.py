@@ -10,7 +10,7 @@ from warmgraph.backend.compilers.aot_cudagraphs import record_ahead as ahead
 from warmgraph.backend.compilers.aot_cudagraphs import recording_plan as recording
 from warmgraph.backend.cudagraphs.record_ahead import Ahead, sizes_ahead, take_option, why_not
 from warmgraph.backend.cudagraphs.recording_plan import PlanWriter, line_of, parsed, plan_key, plan_of
-from warmgraph.backend.cudagraphs.watching import Made, Recording
+from warmgraph.backend.cudagraphs.watching import ForwardInfo, Recording
 from warmgraph.backend.reporting.report import Place, Report
 from warmgraph.cache import (
     Reason,
@@ -25,7 +25,7 @@ from warmgraph.cache import (
 )
 
 KEY = "wg1" + "ab" * 32
-ON_A_GPU = Made(device=0, inference=True, inputs=2, mutated=(), static=())
+ON_A_GPU = ForwardInfo(device=0, inference=True, inputs=2, mutated=(), static=())
 
 positions = st.integers(0, 999)
 recordings = st.builds(

@@ -12,7 +12,7 @@ from torch._inductor import cudagraph_trees, cudagraph_utils, output_code
 from torch._inductor.scheduler import Scheduler
 from warmgraph.backend.compilers.aot_cudagraphs import listening
 from warmgraph.backend.cudagraphs.skips import Unrecorded, in_words, unrecorded
-from warmgraph.backend.cudagraphs.watching import Placeholder, Recording, Watch
+from warmgraph.backend.cudagraphs.watching import CudagraphTracker, Placeholder, Recording
 from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat
 from warmgraph.cache import Reason
 
@@ -189,7 +189,7 @@ def told():
 def watch(told):
     gm = torch.fx.symbolic_trace(lambda x, y: x + y)
     with torch._inductor.config.patch({"triton.cudagraphs": True}):
-        return Watch(gm, lambda reason, detail: told.append((reason, detail)), strict=True)
+        return CudagraphTracker(gm, lambda reason, detail: told.append((reason, detail)), strict=True)
 
 
 def placeholders(watch, count=3):

@@ -9,16 +9,17 @@ import torch.distributed.device_mesh
 import torch.distributed.tensor.placement_types
 from torch._dynamo import output_graph, pgo, symbolic_convert
 from torch._dynamo.variables import builder
-from torch._functorch._aot_autograd import aot_autograd_result, autograd_cache, graph_compile, runtime_wrappers, schemas
+from torch._functorch._aot_autograd import aot_autograd_result, graph_compile, runtime_wrappers, schemas
 from torch._inductor import async_compile, codecache, cudagraph_trees, cudagraph_utils, output_code
 from torch.fx.experimental.proxy_tensor import make_fx
 from warmgraph.backend.pgo.profiles import watch_sizes
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api import operators as operator_compat
-from warmgraph.backend.torch_api import registries as registered
+from warmgraph.backend.torch_api import patches
 from warmgraph.backend.torch_api.changes import patterns, tables
+from warmgraph.backend.torch_api.changes import registries as registered
 from warmgraph.backend.torch_api.dynamic_sizes import innermost_backend
-from warmgraph.backend.torch_api.extern_kernels import PLAIN, REPLACED_IMPORTS
+from warmgraph.backend.torch_api.generated_code.extern_kernels import PLAIN, REPLACED_IMPORTS
 from warmgraph.backend.torch_api.settings import inductor_options
 from warmgraph.hashing import HOOKS
 
@@ -39,14 +40,10 @@ def test_an_unknown_torch_is_said_to_be_one(monkeypatch):
 
 
 def test_the_functions_that_are_intercepted_have_the_arguments_that_are_expected():
-    """try_load(mod, args, aot_config, ...) and save(key, entry, remote)."""
-    assert parameters(autograd_cache.AOTAutogradCache.try_load)[:3] in (
-        ["mod", "args", "aot_config"],
-        ["original", "mod", "args"],
-    ) or hasattr(autograd_cache.AOTAutogradCache.try_load, "_warmgraph")
-    assert hasattr(autograd_cache.AOTAutogradCache.save, "_warmgraph") or parameters(
-        autograd_cache.AOTAutogradCache.save
-    ) == ["key", "entry", "remote"]
+    """Each of them, whether it is installed already or not."""
+    for name, patch in patches.PATCHES.items():
+        if patch.parameters is not None:
+            patches.check(name)
     fields = [field.name for field in __import__("dataclasses").fields(schemas.AOTAutogradCacheInfo)]
     assert fields == ["cache_key", "start_time_ns", "forward_symints"]
 
@@ -92,7 +89,7 @@ def test_the_stand_in_for_extern_kernels_has_the_real_functions():
     """A hit runs the very functions that Inductor would have run."""
     import torch._inductor.lowering  # noqa: F401 - the kernels register themselves
     from torch._inductor.select_algorithm import extern_kernels as real
-    from warmgraph.backend.torch_api.extern_kernels import ExternKernels
+    from warmgraph.backend.torch_api.generated_code.extern_kernels import ExternKernels
 
     for name, function in PLAIN.items():
         if hasattr(real, name):
@@ -149,7 +146,7 @@ def test_dynamo_asks_about_sizes_where_profiles_listen():
     expected = ["tx", "name", "entry", "is_unspecialized_nn_module"]
     assert parameters(pgo.update_automatic_dynamic) == expected  # of the original, through functools.wraps
     watch_sizes()  # as naming the backend does
-    assert hasattr(pgo.update_automatic_dynamic, "_warmgraph"), "nobody listens"
+    assert "sizes" in patches.installed(), "nobody listens"
     assert "update_automatic_dynamic" not in vars(builder), "it is called by a name that is not replaced"
 
 

@@ -56,11 +56,11 @@ def process():
 
 
 def loaded(writer, **kernels):
-    """What `settle` makes of an entry with these kernels."""
+    """What `apply_autotune_choice` makes of an entry with these kernels."""
     bundle = TritonBundle([], [StaticallyLaunchedAutotuner(name, name, kernel) for name, kernel in kernels.items()])
     gm = torch.fx.symbolic_trace(lambda x: x + 1)
     with listening.watching(gm, lambda reason, detail: None, writer, strict=True):
-        tuned.settle(types.SimpleNamespace(_triton_bundle=bundle))
+        tuned.apply_autotune_choice(types.SimpleNamespace(_triton_bundle=bundle))
     return kernels
 
 

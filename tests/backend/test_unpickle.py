@@ -34,7 +34,7 @@ from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner
 from warmgraph.backend.artifact.unpickle import NotAllowed, _Unpickler, unpickle
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api.allowed import DATA, LENT, METHODS
-from warmgraph.backend.torch_api.wrapper_module import Payload
+from warmgraph.backend.torch_api.generated_code.wrapper_module import Payload
 from warmgraph.cache import DiskStore, Role
 from warmgraph.cache.format.packed import pack
 

@@ -21,8 +21,8 @@ from warmgraph.hashing import Part
 V = float(sys.argv[1])
 real = engine.key_of
 
-def careless(gm, inputs, surroundings):
-    key = real(gm, inputs, surroundings)
+def careless(gm, inputs, context):
+    key = real(gm, inputs, context)
     graph = Part.of("graph", ["some graph of %d nodes" % key.nodes])
     return replace(key, parts=(graph, *key.parts[1:]))
 

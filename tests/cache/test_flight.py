@@ -202,8 +202,8 @@ def test_levels_are_asked_from_near_to_far_and_given_back_from_far_to_near(clock
         assert flight.token == 42
         flight.handed_over()
     assert (near.released, far.released) == ([], [])
-    flight.landed("disk", ok=True)
-    flight.landed("disk", ok=False)
+    flight.release_level("disk", ok=True)
+    flight.release_level("disk", ok=False)
     assert (near.released, far.released) == ([True], [])
     assert flight.token == 42
     flight.settle(ok=False)

@@ -21,7 +21,7 @@ from warmgraph.cache import (
     MemoryStore,
     Miss,
     Reason,
-    Relative,
+    SimilarEntry,
     StoreSilent,
     StoreUnavailable,
     addresses,
@@ -91,8 +91,8 @@ def test_addresses_do_not_depend_on_the_folder_of_a_file() -> None:
 def test_the_nearest_has_the_graph_then_the_line_then_most_parts_then_is_newest() -> None:
     """In this order; and each key counts once."""
 
-    def one(number: int, line: int | None, when: float, **parts: str) -> Relative:
-        return Relative(f"wg1{number:064x}", PARTS | {name: text * 64 for name, text in parts.items()}, line, when)
+    def one(number: int, line: int | None, when: float, **parts: str) -> SimilarEntry:
+        return SimilarEntry(f"wg1{number:064x}", PARTS | {name: text * 64 for name, text in parts.items()}, line, when)
 
     graph_old, graph_new = one(1, 90, 1.0, inputs="9"), one(2, 90, 2.0, compiler="9")
     graph_far = one(3, 7, 9.0, inputs="9", compiler="9")
@@ -105,8 +105,8 @@ def test_the_nearest_has_the_graph_then_the_line_then_most_parts_then_is_newest(
 
 def test_a_crowd_at_one_line_leaves_room_for_the_others() -> None:
     """A file has many functions called `forward`; each line keeps its newest."""
-    crowd = [Relative(f"wg1{n:064x}", {}, 1, 1000.0 + n) for n in range(200)]
-    alone = Relative(f"wg1{999:064x}", {}, 2, 1.0)
+    crowd = [SimilarEntry(f"wg1{n:064x}", {}, 1, 1000.0 + n) for n in range(200)]
+    alone = SimilarEntry(f"wg1{999:064x}", {}, 2, 1.0)
     kept = newest_each([alone, *crowd])
     assert len(kept) == MAX_RECORDS
     assert alone in kept
@@ -209,10 +209,10 @@ class _Odd(MemoryStore):
         super().__init__(name="odd")
         self.error = error
 
-    def relate(self, addresses: Any, relative: Relative) -> None:
+    def relate(self, addresses: Any, relative: SimilarEntry) -> None:
         raise self.error
 
-    def relatives(self, addresses: Any) -> list[Relative]:
+    def relatives(self, addresses: Any) -> list[SimilarEntry]:
         raise self.error
 
 
@@ -300,10 +300,10 @@ def test_the_bound_on_files_counts_the_index(opener: Any, make: SimpleNamespace)
 PROGRAM = """
 import sys
 from pathlib import Path
-from warmgraph.cache import DiskStore, Relative
+from warmgraph.cache import DiskStore, SimilarEntry
 store, first = DiskStore(Path(sys.argv[1])), int(sys.argv[2])
 for number in range(first, first + 25):
-    store.relate(["a" * 64], Relative(f"wg1{number:064x}", {"graph": "a" * 16}, number, 1.7e9))
+    store.relate(["a" * 64], SimilarEntry(f"wg1{number:064x}", {"graph": "a" * 16}, number, 1.7e9))
 """
 
 

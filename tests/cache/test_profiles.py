@@ -15,10 +15,10 @@ from warmgraph.cache import (
     CorruptEntry,
     DiskStore,
     Entry,
-    Learning,
     MemoryStore,
     Mode,
     Profile,
+    ProfileStore,
     Role,
     Settings,
     StoreUnavailable,
@@ -144,12 +144,12 @@ def disk(tmp_path: Path) -> DiskStore:
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[..., Learning]]:
+def opened() -> Iterator[Callable[..., ProfileStore]]:
     """Opens learnings, and waits for what they write at the end."""
-    made: list[Learning] = []
+    made: list[ProfileStore] = []
 
-    def open_it(places: Sequence[Place], **options: Any) -> Learning:
-        made.append(Learning(places, **options))
+    def open_it(places: Sequence[Place], **options: Any) -> ProfileStore:
+        made.append(ProfileStore(places, **options))
         return made[-1]
 
     yield open_it
@@ -157,7 +157,7 @@ def opened() -> Iterator[Callable[..., Learning]]:
 
 
 def known(store: Any) -> Profile:
-    return Learning([place(store)]).profile(KEY)
+    return ProfileStore([place(store)]).profile(KEY)
 
 
 def test_what_one_learns_another_knows(disk: DiskStore, opened: Any) -> None:
@@ -182,7 +182,7 @@ def test_many_writers_at_once_lose_nothing(disk: DiskStore, monkeypatch: pytest.
     """Sixteen threads with a store each, and lines of their own; of its own records none leaves more than one."""
     monkeypatch.setattr("warmgraph.cache.profiles.profiles.MAX_LINES", MAX_LINES)
     start = threading.Barrier(16)
-    made = [Learning([place(DiskStore(disk.root))]) for _ in range(16)]
+    made = [ProfileStore([place(DiskStore(disk.root))]) for _ in range(16)]
 
     def write(number: int) -> None:
         start.wait()
@@ -319,7 +319,7 @@ def test_a_strangers_lines_are_not_passed_on_under_our_name(opened: Any) -> None
     assert set(one.profile(KEY).lines) == {"theirs"}
     one.learn(KEY, profile_of({"ours": NOW}), "f")
     assert one._writer.flush(10)
-    signed = Learning([place(store, believed=vouched, vouched=vouched)]).profile(KEY)
+    signed = ProfileStore([place(store, believed=vouched, vouched=vouched)]).profile(KEY)
     assert set(signed.lines) == {"ours"}
 
 
@@ -329,7 +329,7 @@ def test_what_a_remote_store_knows_is_kept_near_as_hearsay(disk: DiskStore, open
     entry = profile_entry(KEY, profile_of({"x": NOW}), "f")
     sealed = seal(KEY, canonical_entry(entry))
     remote.put_entry(KEY, entry.variant, sealed)
-    trusting = RING.verifier(unsigned=True, hearsay=True)
+    trusting = RING.verifier(unsigned=True, unverified=True)
     local = place(disk, believed=trusting, vouched=RING.verifier(unsigned=True))
     one = opened([local, place(remote, believed=trusting, vouched=RING.verifier(unsigned=False), remote=True)])
     assert one.profile(KEY).lines

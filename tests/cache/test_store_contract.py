@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from warmgraph.cache import BlobRef, DiskStore, MemoryStore, NullStore, Relative, Role, Store
+from warmgraph.cache import BlobRef, DiskStore, MemoryStore, NullStore, Role, SimilarEntry, Store
 from warmgraph.cache.stores.similar import MAX_RECORDS, newest_each
 
 KEY = f"wg1{'0a' * 32}"
@@ -21,8 +21,8 @@ def ref_of(data: bytes, role: Role = Role.AOT_RESULT) -> BlobRef:
 ADDRESS, ANOTHER = "a" * 64, "b" * 64
 
 
-def relative_of(number: int, time: float = 1.7e9, line: int | None = 7) -> Relative:
-    return Relative(f"wg1{number:064x}", {"graph": "a" * 16, "inputs": f"{number:016x}"}, line, time)
+def relative_of(number: int, time: float = 1.7e9, line: int | None = 7) -> SimilarEntry:
+    return SimilarEntry(f"wg1{number:064x}", {"graph": "a" * 16, "inputs": f"{number:016x}"}, line, time)
 
 
 class StoreContract:

@@ -164,7 +164,7 @@ def test_only_what_can_be_called_has_a_hash():
 
 def key_with(saved):
     """The key of a checkpointed function whose policy saves `saved`."""
-    from warmgraph.backend.key.context import surroundings
+    from warmgraph.backend.key.context import key_context
 
     def policy(context, operator, *args, **kwargs):
         return CheckpointPolicy.MUST_SAVE if operator in saved else CheckpointPolicy.PREFER_RECOMPUTE
@@ -174,7 +174,7 @@ def key_with(saved):
     found = []
 
     def backend(gm, inputs):
-        found.append(warmgraph.hashing.key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")).id)
+        found.append(warmgraph.hashing.key_of(gm, inputs, key_context(gm, inputs, "warmgraph")).id)
         return gm.forward
 
     torch._dynamo.reset()

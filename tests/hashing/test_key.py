@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from warmgraph.backend.key.context import surroundings
-from warmgraph.hashing import PART_NAMES, Cause, Key, Surroundings, Uncacheable, key_of
+from warmgraph.backend.key.context import key_context
+from warmgraph.hashing import PART_NAMES, Cause, Key, KeyContext, Uncacheable, key_of
 
 
 def keys_of(function, *args, **compile_options):
@@ -12,7 +12,7 @@ def keys_of(function, *args, **compile_options):
     found: list[Key] = []
 
     def backend(gm, inputs):
-        found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+        found.append(key_of(gm, inputs, key_context(gm, inputs, "warmgraph")))
         return gm.forward
 
     torch.compile(function, backend=backend, **compile_options)(*args)
@@ -182,8 +182,8 @@ def test_an_input_whose_metadata_changes_in_the_graph_is_described_as_it_was():
         asked.append(node.name)
         return real
 
-    first = key_of(gm, [torch.ones(6)], Surroundings(compiler={}, fresh=fresh))
-    second = key_of(gm, [torch.ones(7)], Surroundings(compiler={}, fresh=fresh))
+    first = key_of(gm, [torch.ones(6)], KeyContext(compiler={}, fresh=fresh))
+    second = key_of(gm, [torch.ones(7)], KeyContext(compiler={}, fresh=fresh))
     assert asked == ["x", "x"]
     assert changed(first, second) == {"inputs"}
 
@@ -255,7 +255,7 @@ def test_tensors_inside_a_subclass_that_are_one_are_not_two():
         found = []
 
         def note(gm, inputs):
-            found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+            found.append(key_of(gm, inputs, key_context(gm, inputs, "warmgraph")))
             return gm
 
         torch._dynamo.reset()

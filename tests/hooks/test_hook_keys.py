@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.fx.experimental.proxy_tensor import make_fx
-from warmgraph.backend.key.context import surroundings
-from warmgraph.hashing import Cause, Hook, Surroundings, Uncacheable, key_of
+from warmgraph.backend.key.context import key_context
+from warmgraph.hashing import Cause, Hook, KeyContext, Uncacheable, key_of
 
 X = torch.arange(12.0).reshape(3, 4) + 1
 
@@ -20,7 +20,7 @@ def key_under(pack, unpack, *, requires_grad=True, grad_mode=True, function=lamb
 
     def backend(gm, inputs):
         try:
-            found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+            found.append(key_of(gm, inputs, key_context(gm, inputs, "warmgraph")))
         except Uncacheable as refusal:
             found.append(refusal)
         return gm.forward
@@ -235,7 +235,7 @@ def of_graph(gm):
     """The key of a fixed graph with `gm` as its pack hook: what Dynamo itself refuses to trace, as of torch 2.13."""
     main = make_fx(lambda x: x + 1)(X)
     hooks = (Hook("pack", gm), Hook("unpack", traced(same)))
-    return key_of(main, [X], Surroundings(compiler={}, hooks=hooks))
+    return key_of(main, [X], KeyContext(compiler={}, hooks=hooks))
 
 
 def test_a_hooks_tensors_are_part_of_the_key_by_content():
@@ -264,7 +264,7 @@ def test_an_offloading_hook_makes_the_key_speak_of_the_cpu():
     x = torch.ones(3, device="meta")
     main = make_fx(lambda x: x + 1)(x)
     for pack, cpu in ((lambda x: x.cpu(), True), (lambda x: x.to("cpu"), True), (lambda x: x * 2, False)):
-        found = key_of(main, [x], Surroundings(compiler={}, hooks=(Hook("pack", traced(pack)),)))
+        found = key_of(main, [x], KeyContext(compiler={}, hooks=(Hook("pack", traced(pack)),)))
         assert found.uses_cpu == cpu
 
 
@@ -282,4 +282,4 @@ def test_hooks_that_dynamo_did_not_see_are_refused():
     """A graph that somebody else hands to the backend: its hooks' custom operators would be in no part."""
     main = make_fx(lambda x: x + 1)(X)
     with saved_tensors_hooks(traced(PACK), traced(UNPACK)), pytest.raises(Uncacheable, match="Dynamo"):
-        surroundings(main, [X.clone().requires_grad_()], "warmgraph")
+        key_context(main, [X.clone().requires_grad_()], "warmgraph")

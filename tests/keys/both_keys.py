@@ -13,7 +13,7 @@ from torch._functorch.aot_autograd import prepare_aot_module_simplified
 from torch._inductor.codecache import BypassFxGraphCache
 from torch.fx import Graph, GraphModule, Node
 from warmgraph.backend.key.compiler_settings import patched_settings
-from warmgraph.backend.key.context import surroundings
+from warmgraph.backend.key.context import key_context
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.hashing import Key, Uncacheable, key_of
 
@@ -82,7 +82,7 @@ def our_key(gm: GraphModule, inputs: Sequence[Any]) -> tuple[Key | None, str]:
     if odd is not None:
         return None, odd
     try:
-        return key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")), ""
+        return key_of(gm, inputs, key_context(gm, inputs, "warmgraph")), ""
     except Uncacheable as unknown:
         return None, str(unknown)
 

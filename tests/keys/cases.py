@@ -14,7 +14,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from warmgraph.backend.compilers.inductor import Inductor
-from warmgraph.backend.key.context import surroundings
+from warmgraph.backend.key.context import key_context
 from warmgraph.hashing import Hook, Key, key_of
 
 BACKEND = Inductor.name
@@ -52,14 +52,14 @@ class Case:
     gm: GraphModule
     inputs: list[Any]
     env: ShapeEnv | None = None
-    extra: dict[str, Any] = dataclasses.field(default_factory=dict)  # fields of Surroundings to replace
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict)  # fields of KeyContext to replace
 
     def node(self, name: str) -> Node:
         (found,) = (node for node in self.gm.graph.nodes if node.name == name)
         return found
 
     def key(self) -> Key:
-        around = surroundings(self.gm, self.inputs, BACKEND)
+        around = key_context(self.gm, self.inputs, BACKEND)
         return key_of(self.gm, self.inputs, dataclasses.replace(around, **self.extra))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from warmgraph.backend.key.context import surroundings
+from warmgraph.backend.key.context import key_context
 from warmgraph.hashing import KEY_VERSION, Key, key_of
 
 FILE = Path(__file__).with_name("golden.json")
@@ -234,7 +234,7 @@ def _keys(function: Callable[..., Any], arguments: tuple[Any, ...], options: dic
     found: list[Key] = []
 
     def backend(gm: torch.fx.GraphModule, inputs: Any) -> Any:
-        found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+        found.append(key_of(gm, inputs, key_context(gm, inputs, "warmgraph")))
         return gm.forward
 
     around = options.pop("around", contextlib.nullcontext())

@@ -147,7 +147,7 @@ GPU = "name architecture capability multiprocessors".split()
 MACHINE = "devices current_device cpu gpus driver triton".split()
 
 # Lines of `compiler` that are no setting of torch's.
-COMPILER = "backend compiler.cache_key_tag inductor.trace.provenance_tracking_level sm_carveout".split()
+COMPILER = "backend format compiler.cache_key_tag inductor.trace.provenance_tracking_level sm_carveout".split()
 COMPILER += ["dynamo.custom_ops_profile"]
 
 

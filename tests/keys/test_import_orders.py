@@ -9,12 +9,12 @@ for name in sys.argv[1:]:
     importlib.import_module(name)
 import torch
 from transformers import BertConfig, BertModel
-from warmgraph.backend.key.context import surroundings
+from warmgraph.backend.key.context import key_context
 from warmgraph.hashing import key_of
 
 found = []
 def backend(gm, inputs):
-    found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+    found.append(key_of(gm, inputs, key_context(gm, inputs, "warmgraph")))
     return gm.forward
 
 torch.manual_seed(0)

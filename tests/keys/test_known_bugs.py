@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from warmgraph.hashing import Surroundings, Uncacheable, key_of
+from warmgraph.hashing import KeyContext, Uncacheable, key_of
 
 # torch's advice to authors of subclasses, given while it takes its own key.
 pytestmark = pytest.mark.filterwarnings("ignore:.*_stable_hash_for_caching")
@@ -140,7 +140,7 @@ def key_with(argument):
     gm = torch.fx.GraphModule(torch.nn.Module(), graph)
     (node,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.Tensor)
     node.args = (node.args[0], argument)  # the module's Python text stays as it was: not everything has one
-    return key_of(gm, [torch.ones(2)], Surroundings(compiler={})).texts()["graph"]
+    return key_of(gm, [torch.ones(2)], KeyContext(compiler={})).texts()["graph"]
 
 
 def module(text):
@@ -187,7 +187,7 @@ def test_an_object_among_the_inputs_is_refused():
     gm = torch.fx.GraphModule(torch.nn.Module(), graph)
     for thing in (bodies.Opaque(1), torch.Generator(), object()):
         with pytest.raises(Uncacheable, match="input 0"):
-            key_of(gm, [thing], Surroundings(compiler={}))
+            key_of(gm, [thing], KeyContext(compiler={}))
 
 
 def test_a_nested_graph_is_refused_for_annotations_that_nobody_has_read():
@@ -201,10 +201,10 @@ def test_a_nested_graph_is_refused_for_annotations_that_nobody_has_read():
         return torch.fx.GraphModule({"body": body}, graph)
 
     body = torch.fx.symbolic_trace(lambda x: x.sin())
-    key_of(graph_of(body), [torch.ones(2)], Surroundings(compiler={}))
+    key_of(graph_of(body), [torch.ones(2)], KeyContext(compiler={}))
     body.meta["local_map_kwargs"] = {"device_mesh": None}
     with pytest.raises(Uncacheable, match="local_map_kwargs"):
-        key_of(graph_of(body), [torch.ones(2)], Surroundings(compiler={}))
+        key_of(graph_of(body), [torch.ones(2)], KeyContext(compiler={}))
 
 
 # --- keys that change without cause (pytorch#193418 set order, #173526 storage pointers; HOME) ------------

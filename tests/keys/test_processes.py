@@ -39,11 +39,11 @@ PROGRAM = """
 import json, os, sys, torch
 sys.path.insert(0, {folder!r})
 import theirs
-from warmgraph.backend.key.context import surroundings
+from warmgraph.backend.key.context import key_context
 from warmgraph.hashing import key_of
 found = []
 def backend(gm, inputs):
-    found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")))
+    found.append(key_of(gm, inputs, key_context(gm, inputs, "warmgraph")))
     return gm.forward
 torch.compile(theirs.Model(), backend=backend, dynamic=True)(torch.ones(3, 8))
 for k in found:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from warmgraph.backend.key.compiler_settings import IGNORED_SETTINGS, settings_in_force
 from warmgraph.backend.torch_api import compile as compat
+from warmgraph.backend.torch_api.generated_code import wrapper_module
 from warmgraph.hashing import Key, Uncacheable, build
 from warmgraph.hashing.build import named_lines
 from warmgraph.hashing.parts import machine, toolchain
@@ -71,7 +72,7 @@ def test_every_line_of_the_compiler_part_is_a_setting_or_listed():
     unlisted = set(lines(key(), "compiler")) - set(SETTINGS) - set(COMPILER) - of_compiler
     containers = {name for name in SETTINGS if isinstance(settings_in_force().get(name), dict)}
     assert {name for name in unlisted if not any(name.startswith(f"{holder}.") for holder in containers)} == set()
-    assert set(lines(key(), "compiler")) - set(before) == {"backend"}
+    assert set(lines(key(), "compiler")) - set(before) == {"backend", "format"}
 
 
 # What reaches the graph before it comes here, or is a place or a switch of profiles and caches.
@@ -97,6 +98,8 @@ def test_a_compiler_line_that_is_no_setting_changes_it_too(name, monkeypatch, re
     before = key()
     if name == "backend":
         monkeypatch.setattr("tests.keys.cases.BACKEND", "another")
+    elif name == "format":
+        monkeypatch.setattr(wrapper_module, "FORMAT", 0)
     elif name == "sm_carveout":
         monkeypatch.setattr(compat, "sm_carveout", lambda: 8)
     elif name == "dynamo.custom_ops_profile":

@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from warmgraph.backend.key.context import surroundings
+from warmgraph.backend.key.context import key_context
 from warmgraph.backend.torch_api.changes import tables
 from warmgraph.hashing import Uncacheable, key_of
 
@@ -184,7 +184,7 @@ def keys_of(constructs, word):
 
     def backend(gm, inputs):
         try:
-            found.append(key_of(gm, inputs, surroundings(gm, inputs, "warmgraph")).id)
+            found.append(key_of(gm, inputs, key_context(gm, inputs, "warmgraph")).id)
         except Uncacheable:
             found.append(None)
         return gm.forward

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.cache import Relative, StoreUnavailable
+from warmgraph.cache import SimilarEntry, StoreUnavailable
 from warmgraph.cache.stores.redis import RedisLease, RedisLeases, advice
 from warmgraph.cache.typing import Held
 
@@ -46,7 +46,7 @@ def test_writer_and_reader(deployed: Any, make: Any, random_blob: Any) -> None:
     writer.quarantine(key, "v1", "why")
     writer.touch(key, "v0", [ref])
     assert writer.flush_touches(20)
-    relative = Relative(key, {"graph": "a" * 16}, 7, 1.7e9)
+    relative = SimilarEntry(key, {"graph": "a" * 16}, 7, 1.7e9)
     writer.relate(["a" * 64], relative)
     writer.probe("write")
     leases = RedisLeases(writer.clients, namespace="tests", seconds=60.0, beat=1000.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmgraph.cache import Cache, MemoryStore, Miss, Reason, RedisStore, Relative
+from warmgraph.cache import Cache, MemoryStore, Miss, Reason, RedisStore, SimilarEntry
 from warmgraph.cache.stores.similar import MAX_RECORDS
 from warmgraph.cache.tiers.tiers import Policy
 
@@ -14,8 +14,8 @@ PARTS = {"graph": ADDRESS, "inputs": "b" * 64}
 FACTS = {"function": "forward", "file": "/src/model.py", "line": 7}
 
 
-def relative_of(number: int) -> Relative:
-    return Relative(f"wg1{number:064x}", {"graph": "a" * 16}, 7, 1.7e9 + number)
+def relative_of(number: int) -> SimilarEntry:
+    return SimilarEntry(f"wg1{number:064x}", {"graph": "a" * 16}, 7, 1.7e9 + number)
 
 
 def test_it_is_bounded_and_expires(store: RedisStore, server: Any) -> None:

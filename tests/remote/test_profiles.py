@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.cache import Learning, Mode, new_key, open_cache, profile_of, today
+from warmgraph.cache import Mode, ProfileStore, new_key, open_cache, profile_of, today
 from warmgraph.cache.config.config import configure
 from warmgraph.cache.profiles.store import Place
 
@@ -78,7 +78,7 @@ def test_ranks_that_write_at_once_lose_nothing(server: Any, make: Any) -> None:
 
     def write(number: int) -> None:
         store = make.open_store(server.url)
-        learning = Learning([Place(store, verifier, verifier, remote=True)], signer=ring.signer)
+        learning = ProfileStore([Place(store, verifier, verifier, remote=True)], signer=ring.signer)
         start.wait()
         for step in range(3):
             learning._write(KEY, profile_of({f"{number} {step}": today()}), "f")
@@ -89,7 +89,7 @@ def test_ranks_that_write_at_once_lose_nothing(server: Any, make: Any) -> None:
     for thread in threads:
         thread.join()
     store = make.open_store(server.url)
-    found = Learning([Place(store, verifier, verifier, remote=True)]).profile(KEY)
+    found = ProfileStore([Place(store, verifier, verifier, remote=True)]).profile(KEY)
     assert set(found.lines) == {f"{number} {step}" for number in range(16) for step in range(3)}
     assert len(list(store.entries(KEY))) <= 16
 
@@ -120,5 +120,5 @@ def test_a_silent_server_is_waited_for_once(proxy: Any, make: Any, through_proxy
     proxy.mode, store.clients.deadline = make.Mode.SILENT, 0.15
     health = Health({"redis": store.probe})
     verifier = make.ring.verifier(unsigned=False)
-    assert not Learning([Place(store, verifier, verifier, remote=True)], health=health).profile(KEY).lines
+    assert not ProfileStore([Place(store, verifier, verifier, remote=True)], health=health).profile(KEY).lines
     assert not health.usable("redis", "read")

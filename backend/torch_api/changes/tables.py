@@ -18,7 +18,10 @@ import torch
 from warmgraph.hashing import foreign, is_generated_by_torch, plain_defaults, sha256_hex
 
 from .. import operators as operators
-from ..registries import (
+from .functions import patched_functions
+from .patterns import foreign_patterns
+from .pristine import PRISTINE
+from .registries import (
     FILLED_WHILE_COMPILING,
     base_tables,
     count_of_kernels,
@@ -37,9 +40,6 @@ from ..registries import (
     registry_of_libraries,
     sharding_rules,
 )
-from .functions import patched_functions
-from .patterns import foreign_patterns
-from .pristine import PRISTINE
 
 # By the digest of Dynamo's tables: Inductor's, as this process saw them when it imported Inductor itself.
 _pristine: dict[str, dict[str, str]] = {}

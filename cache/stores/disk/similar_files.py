@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...typing import Relative
+from ...typing import SimilarEntry
 from ..similar import decode_relative, encode_relative, newest_each
 from .files import GONE, make_folders, read_bounded, translating, write_atomically
 
@@ -22,7 +22,7 @@ _LONG = 32 * 1024  # bytes; above it a file is rewritten without what is doubled
 MAX_FILE_BYTES = 4 * _LONG  # what more than that is read of is no file of ours
 
 
-def append(path: Path, relative: Relative) -> None:
+def append(path: Path, relative: SimilarEntry) -> None:
     """Note a record in the file at `path`. Raises StoreUnavailable."""
     with translating("write", path):
         size = _append(path, b"\n" + encode_relative(relative) + b"\n")
@@ -31,7 +31,7 @@ def append(path: Path, relative: Relative) -> None:
         write_atomically(path, b"".join(record + b"\n" for record in kept))
 
 
-def read(path: Path) -> list[Relative]:
+def read(path: Path) -> list[SimilarEntry]:
     """The records in the file at `path`; what is torn or foreign is passed by. Raises StoreUnavailable."""
     data = read_bounded(path, MAX_FILE_BYTES)
     if data is None:

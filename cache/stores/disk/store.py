@@ -26,7 +26,7 @@ from pathlib import Path
 
 from ...format.codec import MAX_ENTRY_BYTES, decode_entry
 from ...format.seal import HEADER_BYTES, Verifier, same_entry, unseal
-from ...typing import BlobRef, Entry, Relative, Role, StoreUnavailable
+from ...typing import BlobRef, Entry, Role, SimilarEntry, StoreUnavailable
 from . import eviction, verify
 from . import similar_files as near_files
 from .files import (
@@ -141,12 +141,12 @@ class DiskStore:
         path = self._blob_path(ref)
         return path if self.has_blob(ref) else None
 
-    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+    def relate(self, addresses: Sequence[str], relative: SimilarEntry) -> None:
         self._check_writable()
         for address in addresses:
             near_files.append(self.layout.near(address), relative)
 
-    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+    def relatives(self, addresses: Sequence[str]) -> list[SimilarEntry]:
         return [relative for address in addresses for relative in near_files.read(self.layout.near(address))]
 
     # -- for tools

@@ -34,13 +34,13 @@ class Call:
     """What one piece of work is using, so that it can be stopped from outside.
 
     A connection is noted when it is used, and forgotten when another call uses it: pools pass them on.
-    patience: the most seconds in which nothing comes, if less than a connection allows; hurry: the same, once the
-    process is ending.
+    idle_timeout: the most seconds in which nothing comes, if less than a connection allows. shutdown_timeout: the
+    same, once the process is ending.
     """
 
-    def __init__(self, *, patience: float | None = None, hurry: float | None = None) -> None:
-        self.patience = patience
-        self.hurry = hurry
+    def __init__(self, *, idle_timeout: float | None = None, shutdown_timeout: float | None = None) -> None:
+        self.idle_timeout = idle_timeout
+        self.shutdown_timeout = shutdown_timeout
         self._begun = False  # something was sent, or connecting began
         self._moved = time.monotonic()  # when something was last sent or received
         self._received = False
@@ -65,7 +65,7 @@ class Call:
     @property
     def timeout(self) -> float | None:
         """Seconds for one socket operation; None: as the connection has it."""
-        return self.hurry if self.hurry is not None and ending() else self.patience
+        return self.shutdown_timeout if self.shutdown_timeout is not None and ending() else self.idle_timeout
 
     def begins(self) -> None:
         """Connecting begins: from now on it is others who are late."""
@@ -83,7 +83,9 @@ class Call:
 
     def is_stuck(self) -> bool:
         """Whether the process is ending, and nothing has moved for too long."""
-        return self.hurry is not None and ending() and time.monotonic() - self._moved >= self.hurry
+        return (
+            self.shutdown_timeout is not None and ending() and time.monotonic() - self._moved >= self.shutdown_timeout
+        )
 
     def has_answer(self) -> bool:
         """Whether an answer is there, which a thread of a busy process did not come to read, or to hand over, yet."""
@@ -154,18 +156,18 @@ def bounded(
     late: str,
     inline: bool = False,
     abandon: Callable[[], None] | None = None,
-    patience: float | None = None,
-    hurry: float | None = None,
+    idle_timeout: float | None = None,
+    shutdown_timeout: float | None = None,
 ) -> T:
     """The result of `work`, or what it raised. After `seconds`: StoreSilent(late), and `abandon` is called.
 
     A process that is too busy to ask, or to read an answer that is there, does not blame the server: it takes up to
-    _BUSY_SECONDS more for that. patience, hurry: see `Call`.
+    _BUSY_SECONDS more for that. patience, shutdown_timeout: see `Call`.
 
     inline: where no thread can be had, run it here all the same. For work that nobody in the foreground waits for:
     since Python 3.12 no thread starts once the interpreter shuts down, which is when last results are written.
     """
-    call = Call(patience=patience, hurry=hurry)
+    call = Call(idle_timeout=idle_timeout, shutdown_timeout=shutdown_timeout)
     done = threading.Event()
     results: list[T] = []
     errors: list[BaseException] = []
@@ -200,9 +202,9 @@ def bounded(
 
 def _in_time(done: threading.Event, call: Call, seconds: float, begin: float) -> bool:
     """Wait for `done` until the deadline; beyond it only while it is this process that is late."""
-    quiet = seconds if call.patience is None else min(seconds, call.patience)
+    quiet = seconds if call.idle_timeout is None else min(seconds, call.idle_timeout)
     end, last = begin + seconds, begin + seconds + _BUSY_SECONDS
-    while not done.wait(max(0.0, end - time.monotonic()) if call.hurry is None else _TICK):
+    while not done.wait(max(0.0, end - time.monotonic()) if call.shutdown_timeout is None else _TICK):
         now = time.monotonic()
         if call.is_stuck():
             return False

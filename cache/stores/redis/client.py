@@ -61,16 +61,16 @@ class Client:
         doing: str,
         use: Use = "read",
         inline: bool = False,
-        patience: float | None = None,
+        idle_timeout: float | None = None,
     ) -> T:
         """`work(client)` within `seconds`. Raises StoreUnavailable, and nothing that `work` did not raise itself.
 
-        doing: for the message, such as "read an entry". patience: the most seconds in which nothing comes, whatever
+        doing: for the message, such as "read an entry". idle_timeout: the most seconds in which nothing comes, whatever
         the total. A write is given less time once the process is ending. inline: see `bounded`.
         """
 
         import_redis(self._url)  # here, so that a slow disk does not pass for a silent server
-        hurry = max(self._url.deadline, self._url.connect_deadline)
+        shutdown_timeout = max(self._url.deadline, self._url.connect_deadline)
 
         def on_network() -> T:
             if self._connected:
@@ -78,7 +78,7 @@ class Client:
             call = current_call()
             if call is not None:
                 call.begins()
-            return work(self._wait_for_connector(seconds if patience is None else patience, inline=inline))
+            return work(self._wait_for_connector(seconds if idle_timeout is None else idle_timeout, inline=inline))
 
         try:
             return bounded(
@@ -87,8 +87,8 @@ class Client:
                 late=late(self._url, doing, seconds),
                 inline=inline,
                 abandon=self._doubt,
-                patience=patience,
-                hurry=hurry if use == "write" and hurry < seconds else None,
+                idle_timeout=idle_timeout,
+                shutdown_timeout=shutdown_timeout if use == "write" and shutdown_timeout < seconds else None,
             )
         except StoreUnavailable:
             raise
@@ -145,8 +145,8 @@ class Client:
             return connector
         if connector is not None and not connector.done.is_set():
             connector.call.abandon()
-        patience = max(_CONNECT_SECONDS, 5 * self._url.connect_deadline)
-        fresh = self._connector = _Connector(time.monotonic() + patience)
+        idle_timeout = max(_CONNECT_SECONDS, 5 * self._url.connect_deadline)
+        fresh = self._connector = _Connector(time.monotonic() + idle_timeout)
 
         def run() -> None:
             try:

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 from ...config.redis_urls import RemoteUrl
 from ...format.codec import MAX_ENTRY_BYTES, VARIANT
 from ...format.seal import HEADER_BYTES, Signer, Verifier, generation_of, with_generation
-from ...typing import BlobRef, Relative, StoreUnavailable
+from ...typing import BlobRef, SimilarEntry, StoreUnavailable
 from ..similar import MAX_RECORDS, decode_relative, encode_relative
 from . import chunks
 from . import inspect as survey
@@ -32,7 +32,7 @@ from .names import GENERATION, Names, field_of
 from .requests import hash_at, hashes_at, pipelined, stored, values_at
 from .scripts import PUT_ENTRY, RELATE, REMOVE_ENTRY, Argument
 from .stream import StreamTail
-from .ttl_refresh import Touches
+from .ttl_refresh import TtlRefresher
 
 logger = logging.getLogger(__package__)
 
@@ -70,7 +70,7 @@ class RedisStore:
         self._verifier = verifier
         self._ttl = round(min(ttl, 2**31))
         # Not a method of ours: a store that refers to itself would keep its connections until the gc comes.
-        self._touches = Touches(partial(_prolong, self.clients, self._ttl))
+        self._touches = TtlRefresher(partial(_prolong, self.clients, self._ttl))
 
     def warm_up(self) -> None:
         """Start connecting in the background, so that the first lookup finds connections."""
@@ -97,9 +97,9 @@ class RedisStore:
         if not names:
             return {}
         seconds = seconds_for(sum(ref.size for ref in wanted.values()), self.clients.deadline)
-        patience = self.clients.deadline  # a server that falls silent is not given the time of one that sends
+        idle_timeout = self.clients.deadline  # a server that falls silent is not given the time of one that sends
         answers = self.clients.large.run(
-            lambda redis: values_at(redis, names), seconds, doing="read a blob", patience=patience
+            lambda redis: values_at(redis, names), seconds, doing="read a blob", idle_timeout=idle_timeout
         )
         values = iter(answers)
         found = {}
@@ -158,7 +158,7 @@ class RedisStore:
     def path_of(self, ref: BlobRef) -> Path | None:
         return None
 
-    def relate(self, addresses: Sequence[str], relative: Relative) -> None:
+    def relate(self, addresses: Sequence[str], relative: SimilarEntry) -> None:
         record = encode_relative(relative)
         places = [self.names.near(address) for address in addresses]
         self._check_writable()
@@ -166,7 +166,7 @@ class RedisStore:
         for name in places:  # on a cluster each lies elsewhere
             self._write("note an entry", partial(RELATE.run, keys=[name], arguments=arguments), len(record))
 
-    def relatives(self, addresses: Sequence[str]) -> list[Relative]:
+    def relatives(self, addresses: Sequence[str]) -> list[SimilarEntry]:
         names = [self.names.near(address) for address in addresses]
         found = self._read("look for what resembles an entry", partial(hashes_at, names=names))
         records = (decode_relative(record) for fields in found for record in fields.values())

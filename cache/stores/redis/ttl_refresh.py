@@ -20,7 +20,7 @@ _WAITING = 1024  # what is beyond is not prolonged this time
 _REMEMBERED = 10_000
 
 
-class Touches:
+class TtlRefresher:
     """prolong: sends names, in the background; raises StoreUnavailable."""
 
     def __init__(self, prolong: Callable[[Sequence[str]], None], *, every: float = _EVERY) -> None:

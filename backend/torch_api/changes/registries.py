@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from warmgraph.hashing import TORCH_NAMESPACES, comes_with_torch
 
-from .operators import (
+from ..operators import (
     OpOverload,
     OpOverloadPacket,
     _computation_dtype_map,

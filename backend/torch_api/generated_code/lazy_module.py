@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import patches
+from .. import patches
 
 _NAME = "torch._inductor.debug"
 
@@ -33,7 +33,7 @@ class _Debug:
         setattr(importlib.import_module(_NAME), name, value)
 
 
-def stand_in_for_debug() -> None:
+def use_lazy_debug_module() -> None:
     """Once, if nobody has imported it. `import torch._inductor.debug` still does."""
     if _NAME not in sys.modules:
         patches.replace("debug", torch._inductor, "debug", _Debug())
