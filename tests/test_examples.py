@@ -80,6 +80,12 @@ def test_a_hook_and_its_fix(run):
     assert outcomes == [[("0", "0", "1"), ("0", "1", "0")], [("0", "0", "1"), ("1", "0", "0")]]
 
 
+def test_a_store_of_ones_own(run):
+    """nfs_store.py: what was put is there; `tests/cache/test_conformance.py` has the rest."""
+    said, _ = run(sys.executable, EXAMPLES / "nfs_store.py")
+    assert "{'v0': b'sealed'}" in said
+
+
 def test_every_example_is_listed_and_says_how_it_is_run():
     """In its first lines, in the words of the list; and every one has a test here."""
     listed = re.findall(r"^\| \[([\w.]+)\].*\| `(.*?)`", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
