@@ -28,6 +28,7 @@ from .key.saved_tensors_hooks import unsafe_reason
 from .reporting.fail_open import Failure, attempt, blames_entry
 from .reporting.report import Report, place_of
 from .torch_api import compile as compat
+from .torch_api import ddp
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verify.verified import Verdict, VerifiedHit
 
@@ -55,7 +56,7 @@ class Engine:
         report = Report(self.journal, place_of(gm), self.compiler.name)
         strict = self.settings.strict
         plan = PlanWriter(self.cache.learning, report)
-        with patched_settings(patches), watching(gm, report.skipped, plan, strict=strict):
+        with patched_settings(patches), watching(gm, report.skipped, plan, strict=strict), ddp.backwards_at_once():
             found = attempt("hash", self.settings.strict, self._key, gm, inputs, report)
             if isinstance(found, Failure):
                 report.failed(Reason.INTERNAL, found)
@@ -214,6 +215,8 @@ class Engine:
         """Hand a compile to the cache, which writes it in the background. Returns its bytes."""
         key, report = request.key, request.report
         with report.phase("publish"):
+            if ddp.is_piece() and (moved := ddp.relaid_output(request.gm, compiled.result)) is not None:
+                return Bypass(Reason.UNSUPPORTED_MODE, f"output {moved} of a piece that DDP split off is laid out anew")
             try:
                 artifact = pack(compiled, key, self.compiler)
             except NotSerialisable as why:
@@ -246,12 +249,6 @@ def _refusal(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
         return Bypass(Reason.UNSUPPORTED_TORCH, unsupported)
     if compat.caches_disabled():
         return Bypass(Reason.CACHES_DISABLED, "torch.compiler.config.force_disable_caches is set")
-    if compat.fakify_first_call():
-        return Bypass(
-            Reason.UNSUPPORTED_MODE,
-            "DDP's optimizer splits the graph and hands over no real inputs; "
-            "set torch._dynamo.config.optimize_ddp = False",
-        )
     if compat.bisecting():
         return Bypass(Reason.UNSUPPORTED_MODE, "torch's compiler bisector is at work")
     if (odd := compat.odd_graph(gm, inputs)) is not None:

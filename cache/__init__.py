@@ -47,7 +47,6 @@ from .stores.disk.layout import EntryFile
 from .stores.disk.store import DiskStore
 from .stores.disk.verify import Finding, Flaw, VerifyReport
 from .stores.memory import MemoryStore
-from .stores.null import NullStore
 from .stores.redis import RedisStore, RemoteUrl, StreamTail, advice, parse_url
 from .stores.similar import addresses, differing, nearest_first
 from .tiers.flight import Flight, Flights
@@ -99,7 +98,6 @@ __all__ = [
     "MemoryStore",
     "Miss",
     "Mode",
-    "NullStore",
     "OnPublished",
     "Outcome",
     "Policy",

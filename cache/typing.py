@@ -161,7 +161,7 @@ class Untrusted(CorruptEntry):
 
 @runtime_checkable
 class Store(Protocol):
-    """One place for entries and blobs: memory, disk, Redis, null.
+    """One place for entries and blobs: memory, disk, Redis.
 
     Entries are sealed bytes, blobs are bytes; both opaque here (see `codec`). Every method may raise
     StoreUnavailable. Any number of threads, processes and hosts use one place at once.

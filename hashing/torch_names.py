@@ -14,4 +14,9 @@ DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of m
 # Where torch keeps its own versions of numpy's functions. Not its random ones: torch caches none of these.
 NUMPY = ("torch._numpy", "torch._numpy.fft", "torch._numpy.linalg")
 NUMPY_DTYPES = "torch._numpy._dtypes_impl"
-NUMPY_WRAPPER = ("torch._dynamo.utils", "numpy_to_tensor_wrapper")
+DYNAMO_UTILS = "torch._dynamo.utils"
+NUMPY_FUNCTION, NUMPY_OPERATOR, NUMPY_METHOD = (  # what Dynamo wraps calls on arrays in
+    "numpy_to_tensor_wrapper",
+    "numpy_operator_wrapper",
+    "numpy_method_wrapper",
+)

@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 from warmgraph.hashing import HOOKS, Hook, Uncacheable, graph_modules, importable_name, lifted_tensors
 
 from ..torch_api import compile as compat
+from ..torch_api import safety
 
 
 def inlined_hooks(gm: GraphModule, inputs: Sequence[Any]) -> tuple[Hook, ...]:
@@ -104,9 +105,11 @@ def unsafe_reason(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     """
     hooks = inlined_hooks(gm, inputs)
     with _without_hooks(gm):
-        reason = compat.unsafe_reason(gm, inputs)
-    nodes = [node for hook in hooks for module in graph_modules(hook.graph) for node in module.graph.nodes]
-    return reason or compat.unsafe_node(node for node in nodes if node.op != "call_method")
+        reason = safety.unsafe_reason(gm, inputs)
+        inner = [module for module in graph_modules(gm) if module is not gm]  # torch looks at the outermost graph alone
+    inner += [module for hook in hooks for module in graph_modules(hook.graph)]
+    nodes = [node for module in inner for node in module.graph.nodes]
+    return reason or safety.unsafe_node(node for node in nodes if node.op != "call_method")
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 from . import compile as compat
 from . import patches
 from .donated_buffers import protect_donated_buffers
+from .settings import let_patches_win
 
 _capture = threading.local()
 
@@ -97,20 +98,6 @@ def _save(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _install_interceptors() -> None:
-    _let_patches_win()
+    let_patches_win()
     patches.install("try_load", _try_load)
     patches.install("save", _save)
-
-
-def _let_patches_win() -> None:
-    """Who switches torch's caches off by an environment variable may still want this one, which needs their machinery.
-
-    Such a variable wins over every patch; as a default it holds wherever we do not compile.
-    """
-    inductor, functorch = compat.inductor_config._config, compat.functorch_config._config
-    for name, entries in (("fx_graph_cache", inductor), ("enable_autograd_cache", functorch)):
-        entry = entries[name]
-        forced = entry.env_value_force
-        if forced is not compat.UNSET:
-            patches.replace(f"force {name}", entry, "env_value_default", forced)
-            patches.replace(f"force {name}", entry, "env_value_force", compat.UNSET)

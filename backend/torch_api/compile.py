@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import inspect
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -35,13 +33,9 @@ from torch._functorch._aot_autograd.aot_autograd_result import BundledAOTAutogra
 from torch._functorch._aot_autograd.autograd_cache import (
     AOTAutogradCache,
     AOTAutogradCacheInfo,
-    BypassAOTAutogradCache,
-    check_cacheable,
-    check_node_safe,
 )
 from torch._functorch._aot_autograd.utils import saved_tensors_hooks_are_inlineable, top_saved_tensors_hooks
 from torch._guards import DuplicateInputs, StorageOverlap, TracingContext, detect_fake_mode, tracing
-from torch._inductor.codecache import BypassFxGraphCache, FxGraphCache
 from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstants
 from torch._inductor.utils import BoxedBool
@@ -145,36 +139,8 @@ def odd_graph(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     return None
 
 
-def fakify_first_call() -> bool:
-    """Whether DDP's optimizer is at work: it compiles pieces of a graph on fake inputs."""
-    context = TracingContext.try_get()
-    return context is not None and bool(context.fakify_first_call)
-
-
 def freezing() -> bool:
     return bool(inductor_config.freezing) and not torch.is_grad_enabled()
-
-
-def unsafe_reason(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
-    """Why torch itself would not cache this graph, in its words; None when it would."""
-    takes_inputs = len(inspect.signature(FxGraphCache._check_can_cache).parameters) > 1
-    try:
-        with inductor_config.patch(fx_graph_cache=True):
-            check_cacheable(gm)
-            FxGraphCache._check_can_cache(gm, inputs) if takes_inputs else FxGraphCache._check_can_cache(gm)
-    except (BypassAOTAutogradCache, BypassFxGraphCache) as refusal:
-        return re.sub(r" at 0x[0-9a-f]+", "", " ".join(str(refusal).split()))  # one reason, one text
-    return None
-
-
-def unsafe_node(nodes: Iterable[Node]) -> str | None:
-    """The same of single nodes."""
-    try:
-        for node in nodes:
-            check_node_safe(node)
-    except BypassAOTAutogradCache as refusal:
-        return " ".join(str(refusal).split())
-    return None
 
 
 def saved_tensors_hooks() -> tuple[GraphModule, GraphModule] | None:

@@ -7,7 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
+from torch.utils._config_module import _UNSET_SENTINEL as UNSET
+
+from . import patches
 
 
 def inductor_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -31,3 +35,17 @@ def read_at_import() -> Iterator[tuple[str, Any]]:
 def code_generators() -> Any:
     """The module with which devices are registered, or None: who registers one has imported it."""
     return sys.modules.get("torch._inductor.codegen.common")
+
+
+def let_patches_win() -> None:
+    """Who switches torch's caches off by an environment variable may still want this one, which needs their machinery.
+
+    Such a variable wins over every patch; as a default it holds wherever we do not compile.
+    """
+    inductor, functorch = inductor_config._config, functorch_config._config
+    for name, entries in (("fx_graph_cache", inductor), ("enable_autograd_cache", functorch)):
+        entry = entries[name]
+        forced = entry.env_value_force
+        if forced is not UNSET:
+            patches.replace(f"force {name}", entry, "env_value_default", forced)
+            patches.replace(f"force {name}", entry, "env_value_force", UNSET)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import types
 from typing import Any
@@ -59,16 +60,20 @@ def identify(target: Any) -> str:
 
 
 def _numpy_function(target: Any) -> str | None:
-    """The name of torch's version of a numpy function, if `target` is Dynamo's wrapper around just that."""
-    module, name = torch_names.NUMPY_WRAPPER
-    wrapper = getattr(sys.modules.get(module), name, None)
-    if wrapper is None or type(target) is not wrapper:
+    """The name of torch's version of a numpy function, operator or method, if `target` is Dynamo's wrapper of one."""
+    kind, found = type(target), None
+    if kind.__module__ != torch_names.DYNAMO_UTILS or getattr(sys.modules[kind.__module__], kind.__name__) is not kind:
         return None
-    for module in filter(sys.modules.get, torch_names.NUMPY):
-        names = [name for name, value in vars(sys.modules[module]).items() if value is target.f]
-        if names:
-            return f"{module}.{min(names)} by default {', '.join(map(str, _numpy_defaults()))}"
-    return None
+    if kind.__name__ == torch_names.NUMPY_OPERATOR:
+        name = getattr(target.op, "__name__", "")
+        found = f"operator {name}" if getattr(operator, name, None) is target.op else None
+    elif kind.__name__ == torch_names.NUMPY_METHOD:
+        found = f"method {target.method}"
+    elif kind.__name__ == torch_names.NUMPY_FUNCTION:
+        places = [(module, vars(sys.modules[module])) for module in filter(sys.modules.get, torch_names.NUMPY)]
+        names = [f"{module}.{name}" for module, space in places for name, value in space.items() if value is target.f]
+        found = min(names, default=None)
+    return found and f"{found} by default {', '.join(map(str, _numpy_defaults()))}"
 
 
 def _numpy_defaults() -> tuple[Any, ...]:

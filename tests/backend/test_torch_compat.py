@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from warmgraph.backend.pgo.profiles import watch_sizes
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api import operators as operator_compat
-from warmgraph.backend.torch_api import patches
+from warmgraph.backend.torch_api import patches, safety
 from warmgraph.backend.torch_api.changes import patterns, tables
 from warmgraph.backend.torch_api.changes import registries as registered
 from warmgraph.backend.torch_api.dynamic_sizes import innermost_backend
@@ -189,7 +189,7 @@ def test_torch_is_asked_what_is_unsafe():
     x = graph.placeholder("x")
     graph.output((graph.call_function(outside, (x,)),))
     gm = torch.fx.GraphModule(torch.nn.Module(), graph)
-    assert "outside" in compat.unsafe_reason(gm, [torch.ones(1)])
+    assert "outside" in safety.unsafe_reason(gm, [torch.ones(1)])
 
 
 def test_hooks_are_asked_for_as_aotautograd_asks():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from warmgraph.cache import BlobRef, DiskStore, MemoryStore, NullStore, Role, SimilarEntry, Store
+from warmgraph.cache import BlobRef, DiskStore, MemoryStore, Role, SimilarEntry, Store
 from warmgraph.cache.stores.similar import MAX_RECORDS, newest_each
 
 from warmgraph.testing import KEY, StoreConformance, ref_of
@@ -138,21 +138,3 @@ class TestDiskStore(StoreContract):
         folder = self._folder(store, key)
         folder.mkdir(parents=True)
         (folder / variant).write_bytes(sealed)
-
-
-def test_null_store_keeps_nothing() -> None:
-    """The null store takes everything and has nothing."""
-    store = NullStore()
-    assert isinstance(store, Store)
-    ref = ref_of(b"x")
-    store.put_blob(ref, b"x")
-    store.put_entry(KEY, "v0", b"sealed")
-    store.touch(KEY, "v0")
-    store.quarantine(KEY, "v0", "why")
-    store.drop_blob(ref)
-    assert list(store.entries(KEY)) == []
-    assert store.blob(ref) is None
-    assert not store.has_blob(ref)
-    assert store.path_of(ref) is None
-    store.relate([ADDRESS], relative_of(1))
-    assert store.relatives([ADDRESS]) == []

@@ -1,0 +1,76 @@
+"""What torch itself would not cache, less what our keys describe and torch's do not. Read on 2.11 to 2.13."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch._inductor.config as inductor_config
+from torch._dynamo import utils as dynamo_utils
+from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, check_cacheable, check_node_safe
+from torch._inductor.codecache import BypassFxGraphCache, FxGraphCache
+from torch.fx import GraphModule, Node
+
+from .ddp import as_a_whole
+from .settings import let_patches_win
+
+# Higher-order operators that torch's key does not describe. In ours their operands are arguments like any other, and
+# the graphs that they are given are written out node by node; anything else among the arguments has no text: a bypass.
+_OPERATORS = """
+    associative_scan autograd_function_apply cond foreach_map hints_wrapper local_map_hop map_impl out_dtype scan
+    strict_mode while_loop while_loop_stack_output wrap wrap_with_autocast wrap_with_set_grad_enabled
+"""
+# Functions likewise: the state that they read instead of an argument that is None is in our keys. What a context of
+# `autograd.Function` keeps is in the graphs.
+_FUNCTIONS = (
+    "torch.amp.autocast_mode._enter_autocast",
+    "torch.amp.autocast_mode._exit_autocast",
+    "torch.autograd.function.FunctionCtx",
+    "torch._dynamo.utils.numpy_attr_wrapper",
+    *(
+        f"torch._functorch.predispatch.{name}"
+        for name in """
+        _add_batch_dim _remove_batch_dim _vmap_increment_nesting _vmap_decrement_nesting _make_dual _unpack_dual
+        _jvp_increment_nesting _jvp_decrement_nesting _unwrap_for_grad _enter_dual_level _exit_dual_level
+        """.split()
+    ),
+)
+# Operators and methods of arrays, each in an object of Dynamo's that torch's key does not look into.
+_NUMPY = (dynamo_utils.numpy_operator_wrapper, dynamo_utils.numpy_method_wrapper)
+DESCRIBED = frozenset((*_FUNCTIONS, *(f"torch.ops.higher_order.{name}" for name in _OPERATORS.split())))
+
+
+def unsafe_reason(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
+    """Why torch would not keep a result of this graph, in its words, for what our key does not describe either."""
+    takes_inputs = len(inspect.signature(FxGraphCache._check_can_cache).parameters) > 1
+    try:
+        with _described(gm.graph.nodes), as_a_whole():
+            check_cacheable(gm)
+            FxGraphCache._check_can_cache(gm, inputs) if takes_inputs else FxGraphCache._check_can_cache(gm)
+    except (BypassAOTAutogradCache, BypassFxGraphCache) as refusal:
+        return re.sub(r" at 0x[0-9a-f]+", "", " ".join(str(refusal).split()))  # one reason, one text
+    return None
+
+
+def unsafe_node(nodes: Iterable[Node]) -> str | None:
+    """The same of single nodes."""
+    nodes = list(nodes)
+    try:
+        with _described(nodes):
+            for node in nodes:
+                check_node_safe(node)
+    except BypassAOTAutogradCache as refusal:
+        return " ".join(str(refusal).split())
+    return None
+
+
+def _described(nodes: Iterable[Node]) -> contextlib.AbstractContextManager[Any]:
+    """torch's own way for users to vouch for a function is how we vouch for ours, while it is asked."""
+    wrapped = {f"{t.__module__}.{t.__name__}" for t in (node.target for node in nodes) if type(t) in _NUMPY}
+    vouched = dict.fromkeys(DESCRIBED | wrapped, "described by warmgraph's key")
+    known = inductor_config.unsafe_marked_cacheable_functions
+    let_patches_win()
+    return inductor_config.patch(fx_graph_cache=True, unsafe_marked_cacheable_functions={**vouched, **known})  # type: ignore[no-any-return]
