@@ -88,7 +88,7 @@ def one_module_by_every_backend(way):
     return [called(way, [wrap(model) for wrap in wraps], torch.arange(4.0)) for wraps in orders(way)]
 
 
-@case(bypass="cond")
+@case()
 def a_cond_by_every_backend(way):
     """The same, with the branches of a `torch.cond`; each branch's operator is called from the right code."""
     found = []
@@ -110,7 +110,7 @@ def compiled_branches_of_an_eager_cond(way):
     return [torch.cond(x.sum() > 0, yes, no, (x,)) for x in (torch.arange(4.0), -torch.arange(4.0))]
 
 
-@case(bypass="cond")
+@case()
 def an_eager_cond_before_and_after(way):
     """The function that cond compiled with its own backend is compiled again, and called eagerly again."""
 

@@ -65,13 +65,9 @@ def a_delayed_scaling_buffer(way):
     return _two_steps(way.compile(lambda x, history: op(x, history).sin()))
 
 
-@case(
-    bypass="autograd_function_apply",
-    torch_wrong="a write in a compiled backward raises no version",
-    fields=("version",),
-)
+@case(torch_wrong="a write in a compiled backward raises no version", fields=("version",))
 def a_delayed_scaling_buffer_by_an_autograd_function(way):
-    """The same by `torch.autograd.Function`, which torch does not cache."""
+    """The same by `torch.autograd.Function`."""
     return _two_steps(way.compile(lambda x, history: Record.apply(x, history).sin()))
 
 

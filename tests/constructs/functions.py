@@ -64,7 +64,7 @@ class Doubled(torch.autograd.Function):
         return grad * 5
 
 
-@case(bypass="autograd_function_apply")
+@case()
 def a_function_with_a_backward_of_its_own(way):
     """The user's backward runs, with what the forward saved, for each factor."""
     compiled, found = way.compile(lambda x, factor: Scale.apply(x * 2, factor) + 1, dynamic=False), []
@@ -76,13 +76,60 @@ def a_function_with_a_backward_of_its_own(way):
     return found
 
 
-@case(bypass="autograd_function_apply")
+@case()
 def a_function_with_several_outputs(way):
     """Context set up apart from the forward; one output without a gradient; one input that needs none."""
     x, y = numbers(), numbers(requires_grad=False) + 1
     out, mask = way.compile(lambda x, y: Split.apply(x, y))(x, y)
     out.sum().backward()
     return {"out": out, "mask": mask, "grad": x.grad.clone(), "none": y.grad}
+
+
+class Outer(torch.autograd.Function):
+    """Calls another one, forward and backward; keeps a number, a string and a tuple."""
+
+    @staticmethod
+    def forward(ctx, x, how, sizes):
+        ctx.save_for_backward(x)
+        ctx.how, ctx.sizes = how, sizes
+        return Scale.apply(x, 2.0).reshape(sizes)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        grad = grad.reshape(x.shape)
+        return (grad * x if ctx.how == "input" else grad.cos()) * len(ctx.sizes), None, None
+
+
+@case()
+def a_function_that_calls_another(way):
+    """What the context keeps beside tensors decides what the backward does."""
+    found = []
+    for how in ("input", "cosine"):
+        x = numbers()
+        out = way.compile(lambda x, how=how: Outer.apply(x, how, (4, 3)) + 1)(x)
+        out.sum().backward()
+        found.append({"out": out, "grad": x.grad.clone()})
+    return found
+
+
+@case()
+def a_function_twice_with_an_input_that_is_an_output(way):
+    """Returned as it came in, and used again; two calls in one graph."""
+
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x.view_as(x), x * y
+
+        @staticmethod
+        def backward(ctx, one, other):
+            return one + other * 2, other * 3
+
+    x, y = numbers(), numbers()
+    one, other = way.compile(lambda x, y: [part.sin() for part in Same.apply(*Same.apply(x * 1, y))])(x, y)
+    (one + other).sum().backward()
+    return {"one": one, "other": other, "x": x.grad.clone(), "y": y.grad.clone()}
 
 
 @case()

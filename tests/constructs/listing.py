@@ -43,6 +43,8 @@ SHARDS = (
         "regions",
         "values",
         "passing",
+        "amp",
+        "control",
     ),
 )
 

@@ -156,7 +156,7 @@ def an_operator_by_library_and_schema(way):
     return {"out": way.compile(function)(numbers(), seen), "seen": seen}
 
 
-@case(bypass="cond")
+@case()
 def cond_with_gradients(way):
     """Both branches, over a captured tensor, with a backward."""
     scale, found = torch.full((4,), 2.0), []
@@ -173,7 +173,7 @@ def cond_with_gradients(way):
     return found
 
 
-@case(bypass="while_loop", torch_wrong="results of a compiled loop were written to once", fields=("version",))
+@case(torch_wrong="results of a compiled loop were written to once", fields=("version",))
 def while_loop(way):
     """As many turns as the data ask for."""
 
@@ -186,7 +186,7 @@ def while_loop(way):
     return [compiled(torch.tensor(turns), numbers()) for turns in (0, 3)]
 
 
-@case(bypass="scan", torch_wrong="results of a compiled scan are fresh, in eager written in steps", fields=("version",))
+@case(torch_wrong="results of a compiled scan are fresh, in eager written in steps", fields=("version",))
 def scan(way):
     """A carried value and a stacked output."""
 
@@ -197,7 +197,7 @@ def scan(way):
         return way.compile(function)(torch.ones(4), numbers())
 
 
-@case(bypass="map", torch_wrong="the compiled result is no view of something unseen", fields=("base",))
+@case(torch_wrong="the compiled result is no view of something unseen", fields=("base",))
 def map_over_rows(way):
     """A function for each row, with a captured tensor."""
     scale = torch.full((4,), 2.0)
