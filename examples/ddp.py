@@ -28,8 +28,6 @@ class Model(nn.Module):
 
 def train() -> None:
     torch.manual_seed(0)
-    # DDP's graph splitting hands the compiler no real inputs, so that neither torch nor warmgraph can cache its graphs.
-    torch._dynamo.config.optimize_ddp = False
     model = DistributedDataParallel(Model())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     compiled = torch.compile(model, backend="warmgraph")

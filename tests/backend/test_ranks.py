@@ -1,8 +1,10 @@
-"""Code that asks for its rank while it is traced: each rank gets what was compiled for it, in one run and the next."""
+"""Ranks of one job: each gets what was compiled for it, in one run and the next, and all share what is the same."""
 
 import json
 import subprocess
 import sys
+
+import pytest
 
 PROGRAM = """
 import json, os, sys, torch, torch.distributed as dist
@@ -49,9 +51,18 @@ dist.destroy_process_group()
 """
 
 
-def run_ranks(environment, folder, name):
-    (folder / "program.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "program.py", name]
+def run_ranks(environment, folder, name, program=PROGRAM, *rest):
+    (folder / "program.py").write_text(program)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        "program.py",
+        name,
+        *rest,
+    ]
     process = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=400)
     assert process.returncode == 0, process.stderr[-4000:]
     return [json.loads((folder / f"{name}.{rank}.json").read_text()) for rank in (0, 1)]
@@ -69,3 +80,59 @@ def test_a_backward_that_slices_by_its_rank_is_compiled_for_each_rank(environmen
     assert [one["slices"]["outcomes"] for one in cold] == [["miss"], ["miss"]]
     assert sorted(one["divides"]["outcomes"] for one in cold) == [["hit"], ["miss"]]
     assert [one[name]["outcomes"] for one in warm for name in one] == [["hit"]] * 4
+
+
+BUCKETS = """
+import hashlib, json, os, sys, torch, torch.distributed as dist
+import torch.distributed.nn
+import warmgraph
+from warmgraph.cache import journal_dir, read, settings
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(400, 400) for _ in range(6)])
+        self.norm = torch.nn.BatchNorm1d(400)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=sys.argv[3] == "bf16"):
+            for layer in self.layers:
+                x = torch.nn.functional.gelu(layer(x))
+            return self.norm(x.float().T.contiguous().T)
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.parallel.DistributedDataParallel(Model(), bucket_cap_mb=1)
+compiled = torch.compile(model, backend=sys.argv[2])
+for step in range(2):
+    x = torch.randn(8, 400, generator=torch.Generator().manual_seed(step + 10 * dist.get_rank()))
+    compiled(x).square().mean().backward()
+seen = [*(p.grad for p in model.parameters()), *model.buffers()]
+digest = hashlib.sha256(b"".join(t.detach().numpy().tobytes() for t in seen)).hexdigest()
+warmgraph.flush()
+events = [e["outcome"] for e in read(journal_dir(settings())) if e["pid"] == os.getpid()]
+with open(f"{sys.argv[1]}.{dist.get_rank()}.json", "w") as file:
+    json.dump({"digest": digest, "outcomes": events}, file)
+del compiled, model
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_the_pieces_that_ddp_splits_a_graph_into_are_compiled_once_for_all_ranks(environment, tmp_path, precision):
+    """With DDP as it is: several buckets, each a graph that is compiled on fake inputs. Bits are plain Inductor's.
+
+    The second job has no compiler.
+    """
+    plain = run_ranks(environment(), tmp_path, "plain", BUCKETS, "inductor", precision)
+    cold = run_ranks(environment(), tmp_path, "cold", BUCKETS, "warmgraph", precision)
+    (tmp_path / "bin").mkdir()
+    hidden = environment(PATH=str(tmp_path / "bin"), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"))
+    warm = run_ranks(hidden, tmp_path, "warm", BUCKETS, "warmgraph", precision)
+    for rank in (0, 1):
+        assert plain[rank]["digest"] == cold[rank]["digest"] == warm[rank]["digest"]
+    pieces = len(cold[0]["outcomes"])
+    assert pieces > 2
+    assert sorted(cold[0]["outcomes"] + cold[1]["outcomes"]) == ["hit"] * pieces + ["miss"] * pieces
+    assert [one["outcomes"] for one in warm] == [["hit"] * pieces] * 2

@@ -248,6 +248,8 @@ if sys.argv[1] == "inductor":
     op = torch.library.custom_op("wguntouched::op", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")
     op.register_fake(torch.empty_like)
     torch.compile(lambda x: op(x @ x).sin().sum(), backend="inductor")(torch.ones(3, 3))
+    lerp = torch.compile(lambda x, y: torch._foreach_lerp_(x, y, 0.1), backend="inductor")  # has no lowering
+    lerp([torch.zeros(2), torch.zeros(3)], [torch.ones(2), torch.ones(3)])
     import pickle
     pickle.loads(pickle.dumps(torch.fx.symbolic_trace(torch.nn.ReLU())))  # FX makes functions, as in a load
 digests, put_there = tables.changes()

@@ -127,8 +127,8 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "autocast: where it ends": (autocast(after=1), autocast(after=2)),
     "autocast: another inside": (autocast(), autocast({"enabled": False})),
     "autocast: dtype of the one inside": (
-        autocast({"dtype": torch.bfloat16}),
-        autocast({"dtype": torch.float16}),
+        autocast({"dtype": torch.bfloat16}, cache_enabled=False),
+        autocast({"dtype": torch.float16}, cache_enabled=False),
     ),
     "autocast: whether the one inside is on": (autocast({"enabled": True}), autocast({"enabled": False})),
     "function: forward": (function_of(), function_of("x.cos() * k")),

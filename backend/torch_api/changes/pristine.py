@@ -28,7 +28,7 @@ PRISTINE: dict[str, dict[str, str]] = {
         "_inductor.lowering.inplace_foreach_ops": "65f08fee74f4c6b6124fedb2d577d9f3",
         "_inductor.lowering.inplaceable_foreach_ops": "e5989f82b8866a9e24ac5825243dc844",
         "_inductor.lowering.lowerings": "3e3d595388fbbb43dce9becc8dda0e44",
-        "_inductor.lowering.needs_realized_inputs": "9b2b15d612529ce955dcc9a414648423",
+        "_inductor.lowering.needs_realized_inputs": "4e0d7f1ad00fd79fd5fa6f07655d90ff",
     },
 }
 

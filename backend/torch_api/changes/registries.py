@@ -91,7 +91,8 @@ def generated_functions() -> dict[str, Any] | None:
     return handlers.DefaultHandler.abs.__globals__ if handlers is not None else None
 
 
-FILLED_WHILE_COMPILING = ("_inductor.lowering.lowerings", "_inductor.lowering._maybe_layout_constraints")
+LOWERINGS = "_inductor.lowering.lowerings"
+FILLED_WHILE_COMPILING = (LOWERINGS, "_inductor.lowering._maybe_layout_constraints")
 
 
 def is_made_while_compiling(target: Any, function: Any) -> bool:

@@ -23,6 +23,7 @@ from .patterns import foreign_patterns
 from .pristine import PRISTINE
 from .registries import (
     FILLED_WHILE_COMPILING,
+    LOWERINGS,
     base_tables,
     count_of_kernels,
     fake_rules,
@@ -137,15 +138,17 @@ def _state_of(tables: Iterable[Any]) -> list[Any]:
 def _split(tables: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
     """A digest of each table's entries that are torch's own, and the other entries by name."""
     digests, others, texts = {}, {}, dict[int, str]()
+    lowerings = tables.get(LOWERINGS, {})
+    made = {target for target, function in lowerings.items() if is_made_while_compiling(target, function)}
     for name, table in tables.items():
         lines = []
         filled = name in FILLED_WHILE_COMPILING
         for target, function in table.items() if isinstance(table, dict) else ((item, None) for item in table):
             if foreign(function, _clean) is not None:
                 others[f"{name} of {_target(target)}"] = function
-            elif (function is None and _is_users(target)) or (filled and is_made_while_compiling(target, function)):
+            elif filled and is_made_while_compiling(target, function):
                 continue
-            else:
+            elif function is not None or not (_is_users(target) or target in made):  # None: an operator in a set
                 lines.append(f"{_target(target)} {_identity(function, texts)}")
         digests[name] = sha256_hex("\n".join(sorted(lines)).encode())[:32]
     return digests, others
