@@ -115,6 +115,12 @@ def generation_of(sealed: bytes) -> int:
     return int.from_bytes(sealed[_GENERATION], "big") if _is_sealed(sealed) else 0
 
 
+def after_generation(sealed: bytes) -> tuple[int, bytes]:
+    """Where what does not depend on the generation begins, and that: the signature and the body."""
+    begin = _GENERATION.stop if _is_sealed(sealed) else 0
+    return begin, sealed[begin:]
+
+
 def with_generation(sealed: bytes, generation: int) -> bytes:
     """`sealed` as if it were of `generation`; it then unseals only if it is. What is not a seal stays as it is."""
     if not _is_sealed(sealed):

@@ -71,12 +71,16 @@ return 1
 """
 )
 
-# KEYS: entries. ARGV: variant, its generation's field, the generation that is to go ('' for any).
-# 0: another one has taken its place, and nothing was changed.
+# KEYS: entries. ARGV: variant, its generation's field, the generation that is to go ('' for any), and its bytes from
+# which place on. 0: another one has taken its place, and nothing was changed.
 REMOVE_ENTRY = Script(
     _NUMBERS
     + """
-if ARGV[3] ~= '' and number(redis.call('HGET', KEYS[1], ARGV[2])) ~= number(ARGV[3]) then return 0 end
+if ARGV[3] ~= '' then
+  local there = redis.call('HGET', KEYS[1], ARGV[1])
+  if number(redis.call('HGET', KEYS[1], ARGV[2])) ~= number(ARGV[3]) then return 0 end
+  if not there or string.sub(there, ARGV[4] + 1) ~= ARGV[5] then return 0 end
+end
 return redis.call('HDEL', KEYS[1], ARGV[1], ARGV[2]) > 0 and 1 or 0
 """
 )

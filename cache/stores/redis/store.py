@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 
 from ...config.redis_urls import RemoteUrl
 from ...format.codec import MAX_ENTRY_BYTES, VARIANT
-from ...format.seal import HEADER_BYTES, Signer, Verifier, generation_of, with_generation
+from ...format.seal import HEADER_BYTES, Signer, Verifier, after_generation, generation_of, with_generation
 from ...typing import BlobRef, SimilarEntry, StoreUnavailable
 from ..similar import MAX_RECORDS, decode_relative, encode_relative
 from . import chunks
@@ -146,8 +146,10 @@ class RedisStore:
         """There is no place for it on a server that others write to: the entry is removed."""
         name, fields = self.names.entries(key), field_of(variant)
         self._check_writable()
-        generation = "" if sealed is None else str(generation_of(sealed))
-        self._write("remove an entry", lambda redis: REMOVE_ENTRY.run(redis, [name], [*fields, generation]))
+        arguments: list[Argument] = [*fields, "", 0, b""]
+        if sealed is not None:
+            arguments = [*fields, str(generation_of(sealed)), *after_generation(sealed)]
+        self._write("remove an entry", lambda redis: REMOVE_ENTRY.run(redis, [name], arguments))
         logger.debug("an entry is removed from %s (%.16s, %s): %s", self.url.masked, key, variant, why)
 
     def drop_blob(self, ref: BlobRef) -> None:
