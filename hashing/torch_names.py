@@ -8,6 +8,7 @@ from __future__ import annotations
 
 OPERATORS = "torch._ops"  # the module of operators' classes
 FAKE_TENSORS = "torch._subclasses.fake_tensor"
+OPAQUE = "torch._library.opaque_object"
 PYTREE = "torch.utils._pytree"
 DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of modules
 

@@ -24,6 +24,7 @@ from ..torch_api.changes.tables import import_inductor
 from ..torch_api.donated_buffers import spared, take_donated
 from ..torch_api.generated_code.wrapper_module import Payload, dump_module, run_module
 from ..torch_api.loading import count_as_compiled, emit_triton
+from ..torch_api.opaque import with_classes, without_classes
 from ..torch_api.settings import inductor_options
 from ..typing import Bypass, Compiled, NotSerialisable, OnSkip, Packed, Request, Run
 from .names import renamer
@@ -71,11 +72,12 @@ class Inductor:
         result, rename = payload.result, renamer(hit.entry.symbols, request.key.slots)
         forward, backward = result.compiled_fw, result.compiled_bw
         if backward is None:
-            return _Graph(forward.result, payload, rename), None
-        return _Graph(forward.result, payload, rename), _Backward(
+            return _Graph(forward.result, payload, rename, request.gm), None
+        return _Graph(forward.result, payload, rename, request.gm), _Backward(
             backward.result,
             payload,
             rename,
+            request.gm,
             backward_state_indices=backward.backward_state_indices,
             num_symints_saved_for_bw_=backward.num_symints_saved_for_bw_,
             without_cudagraphs=_backward_without_cudagraphs(request.gm),
@@ -108,6 +110,7 @@ def _without_texts(result: Any) -> tuple[Any, dict[str, str]]:
         holder.result = graph = copy.copy(holder.result)
         setattr(result, side, holder)
         graph.cache_linemap = None
+        without_classes(graph)
         # The rest of these are for compiling; one of them drags Inductor's decompositions into every load.
         graph.fx_kwargs = {name: value for name, value in graph.fx_kwargs.items() if not callable(value)}
         for name in _GRAPH_TEXTS:
@@ -127,6 +130,7 @@ class _Graph:
     graph: Any
     payload: Payload
     rename: Callable[[str], str]
+    gm: GraphModule
     example_inputs: Sequence[Any] = field(default_factory=list)
 
     def load(self, example_inputs: Sequence[Any]) -> Any:
@@ -136,6 +140,7 @@ class _Graph:
     def post_compile(self, graph: Any, fx_config: dict[str, Any]) -> Any:
         constants = compat.CompiledFxGraphConstants()
         if isinstance(graph, compat.CompiledFxGraph):
+            with_classes(graph, self.gm)
             _attach_code(graph, constants, self.payload, self.rename)
             if graph.cudagraph_info is None and not graph.disabled_cudagraphs_reason:
                 # Inductor compiled it as one without CUDA graphs (cpp_wrapper does); it has nothing to make them from.

@@ -14,6 +14,7 @@ from ..encoding.encode import Uncacheable, encode, qualified_name
 from ..encoding.targets import identify, needs_source
 from ..origin import foreign
 from ..source_code.walk import source_digest
+from .opaque import opaque_text
 from .symbols import SymbolTable
 from .tensors import constant, sizes_of, users_type
 from .wrapped import wrapped_call
@@ -172,7 +173,7 @@ class GraphText:
                 return f"<stands for {encode(item.value)}>"
             if isinstance(item, torch.Tensor):
                 return constant(item, "an argument")
-            return users_type(item)
+            return users_type(item) or opaque_text(item)
 
         return encode(value, leaf)
 

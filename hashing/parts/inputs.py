@@ -10,6 +10,7 @@ from torch.fx import GraphModule, Node
 
 from ..encoding.encode import Uncacheable, encode
 from .graph import expression_of, graph_modules, is_symbolic, meta_value
+from .opaque import opaque_text
 from .symbols import SymbolTable
 from .tensors import describe, inner_parts, plain_kind, shared_storages, sizes_of
 
@@ -145,7 +146,7 @@ def _input(node: Node, real: Any, fake: Any, number: Callable[[Any], str], with_
         return text + (f" static {encode(static)}" if static else "")
     if is_symbolic(real):
         return f"{type(real).__name__} {number(real)}"
-    return f"constant {encode(real)}"
+    return opaque_text(real) or f"constant {encode(real)}"
 
 
 def touches_storage(gm: GraphModule) -> bool:

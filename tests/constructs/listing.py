@@ -45,6 +45,7 @@ SHARDS = (
         "passing",
         "amp",
         "control",
+        "opaques",
     ),
 )
 

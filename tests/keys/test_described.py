@@ -12,6 +12,7 @@ import numpy
 import pytest
 import torch
 from torch._higher_order_ops import associative_scan, scan, while_loop
+from torch._library.opaque_object import OpaqueBase, get_opaque_type_name, register_opaque_type
 from torch.func import jvp
 from warmgraph.backend.key.context import key_context
 from warmgraph.backend.key.saved_tensors_hooks import unsafe_reason
@@ -120,6 +121,34 @@ def arrays(operator: str = "*", method: str = "sum", function: str = "sin") -> C
     return step
 
 
+class Tag(OpaqueBase):
+    """A value of torch's registry."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tag) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __fx_repr__(self) -> tuple[str, dict[str, type]]:
+        return f"Tag({self.text!r})", {"Tag": Tag}
+
+
+register_opaque_type(Tag, typ="value")
+LIBRARY = torch.library.Library("wgdescribed", "DEF")
+LIBRARY.define(f"tagged(Tensor x, {get_opaque_type_name(Tag)} tag) -> Tensor")
+LIBRARY.impl("tagged", lambda x, tag: x * len(tag.text), "CompositeExplicitAutograd")
+torch.library.register_fake("wgdescribed::tagged", lambda x, tag: torch.empty_like(x), lib=LIBRARY)
+
+
+def tagged(text: str) -> Callable[..., Any]:
+    tag = Tag(text)
+    return lambda x: torch.ops.wgdescribed.tagged(x, tag)
+
+
 PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "autocast: dtype": (autocast(), autocast(dtype=torch.float16)),
     "autocast: enabled": (autocast(), autocast(enabled=False)),
@@ -152,6 +181,7 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "map: body": (mapped(), mapped(3.0)),
     "jvp: function": (derived(), derived(3)),
     "jvp: tangent": (derived(), derived(along=2.0)),
+    "opaque: value": (tagged("a"), tagged("b")),
     "numpy: operator": (arrays(), arrays("+")),
     "numpy: method": (arrays(), arrays(method="prod")),
     "numpy: function": (arrays(), arrays(function="cos")),

@@ -1,0 +1,33 @@
+"""Classes that generated code names to write down values of opaque types (`torch._library.opaque_object`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
+from warmgraph.hashing import graph_modules
+
+
+def without_classes(graph: Any) -> None:
+    """Keep of a compiled graph's classes the names alone: a class is the user's, and comes with the graph again."""
+    if getattr(graph, "opaque_value_type_classes", None):
+        graph.opaque_value_type_classes = dict.fromkeys(graph.opaque_value_type_classes)
+
+
+def with_classes(graph: Any, gm: GraphModule) -> None:
+    """The other way, from the values in the graph at hand. Raises KeyError if one is not there."""
+    if getattr(graph, "opaque_value_type_classes", None):
+        found = dict(_classes_in(gm))
+        graph.opaque_value_type_classes = {name: found[name] for name in graph.opaque_value_type_classes}
+
+
+def _classes_in(gm: GraphModule) -> Iterator[tuple[str, type]]:
+    registry: Any = sys.modules["torch._library.opaque_object"]
+    for module in graph_modules(gm):
+        for node in module.graph.nodes:
+            for value in tree_leaves((node.args, node.kwargs)):
+                if registry.is_opaque_value_type(type(value)):
+                    yield from registry.get_opaque_obj_repr(value)[1].items()
