@@ -50,7 +50,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "a constant too large to hash is baked into the graph",
         "pass it as an input, or register it as a buffer",
     ),
-    Reason.UNSAFE_OP.value: ("torch says that this graph is not safe to cache", "the detail names the operator"),
+    Reason.UNSAFE_OP.value: (
+        "the graph calls what neither torch's key nor ours describes",
+        "the detail names it; make it a torch.library.custom_op, or call it outside the compiled function",
+    ),
     Reason.FREEZING.value: (
         "Inductor's freezing bakes the weights into the code",
         "set torch._inductor.config.freezing = False",

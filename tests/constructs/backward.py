@@ -3,8 +3,7 @@
 PyTorch's own: test_aotdispatch.py (`test_backward_mutation_data`, `_metadata`, `_on_grad_out`, `_forward_inputs`,
 `_forward_inputs_create_graph`), dynamo/test_hooks.py (`test_tensor_register_hook*`,
 `test_intermediary_hooks*`, `test_post_acc_grad_hook*`). There the backward that writes is mostly a
-`torch.autograd.Function`'s, which torch does not cache; an operator with a registered backward traces the same way, and
-is cached. Cases only.
+`torch.autograd.Function`'s; an operator with a registered backward traces the same way. Cases only.
 """
 
 import torch
