@@ -26,7 +26,6 @@ COMMAND = re.compile(r"^ {4,}(\$ )?(?:[A-Z_]+=\S+ )*(warmgraph|python3?|pip|make
 
 # What a test cannot run here, and who does. One that stands on no page any more fails.
 NOT_RUN = {
-    "torchrun --nproc-per-node=2 examples/ddp.py": "tests/test_examples.py runs it",
     "python examples/saved_tensors_hooks.py": "tests/test_examples.py runs it",
     "make gpu-check PYTHON=/opt/torch/bin/python3": "needs a GPU; without one it says so (tests/gpu)",
     "make gpu-check ARGS='--quick'": "needs a GPU",
@@ -44,7 +43,7 @@ NOT_RUN = {
     "docker compose -f deploy/compose.yaml up -d": "needs a Docker daemon; nobody runs it",
 }
 # Pages for hosts that have a server already.
-ON_A_CLUSTER = ("operations.md", "security.md", "audit.md")
+ON_A_CLUSTER = ("configuration.md", "operations.md", "security.md", "audit.md")
 # Programs that go on until they are stopped.
 ENDLESS = ("warmgraph serve", "warmgraph top", "redis-server")
 TRAIN = """
