@@ -161,7 +161,7 @@ CALLED_WHILE_TRACING = (
     PROGRAM.split("out = {}")[0]
     + """
 import threading
-from warmgraph.backend.verify.isolated import _apart, _unseen
+from warmgraph.backend.verify.isolated import _unseen
 
 compiled = torch.compile(scaled, backend="eager")
 x = torch.linspace(0, 1, 12)

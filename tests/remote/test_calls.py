@@ -146,8 +146,8 @@ def test_a_process_at_its_end_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> 
     threading.Timer(0.2, lambda: monkeypatch.setattr(exits, "_ending", (os.getpid(), time.monotonic()))).start()
     begin = time.monotonic()
     with pytest.raises(StoreUnavailable, match="late"):
-        bounded(lambda: release.wait(10), 10.0, late="late", hurry=0.2)
+        bounded(lambda: release.wait(10), 10.0, late="late", shutdown_timeout=0.2)
     assert time.monotonic() - begin < 8
     monkeypatch.setattr(calls, "time", SimpleNamespace(monotonic=lambda: now[0]))  # no gap but what is made here
-    assert bounded(moving, 10.0, late="late", hurry=0.2) == "written"
+    assert bounded(moving, 10.0, late="late", shutdown_timeout=0.2) == "written"
     release.set()
