@@ -9,8 +9,9 @@ from torch._functorch import config as functorch_config
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from warmgraph.backend.compilers.aot_cudagraphs import CudaGraphs, _Sides, trees
+from warmgraph.backend.compilers.aot_cudagraphs import CudaGraphs, _Sides
 from warmgraph.backend.compilers.graph_codec import dump_graph, load_graph
+from warmgraph.backend.cudagraphs import trees
 from warmgraph.backend.cudagraphs.input_mutation import mutated_inputs, mutates_constants
 from warmgraph.backend.cudagraphs.recordable import Facts, facts_of, verdict
 from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from warmgraph.backend.compilers.aot_cudagraphs import record_ahead as ahead
-from warmgraph.backend.compilers.aot_cudagraphs import recording_plan as recording
+from warmgraph.backend.cudagraphs import record_ahead as ahead
+from warmgraph.backend.cudagraphs import recording_plan as recording
 from warmgraph.backend.cudagraphs.record_ahead import Ahead, sizes_ahead, take_option, why_not
 from warmgraph.backend.cudagraphs.recording_plan import PlanWriter, line_of, parsed, plan_key, plan_of
 from warmgraph.backend.cudagraphs.watching import ForwardInfo, Recording

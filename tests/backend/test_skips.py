@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch._inductor import cudagraph_trees, cudagraph_utils, output_code
 from torch._inductor.scheduler import Scheduler
-from warmgraph.backend.compilers.aot_cudagraphs import listening
+from warmgraph.backend.cudagraphs import listening
 from warmgraph.backend.cudagraphs.skips import Unrecorded, in_words, unrecorded
 from warmgraph.backend.cudagraphs.watching import CudagraphTracker, Placeholder, Recording
 from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat

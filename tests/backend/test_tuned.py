@@ -9,9 +9,9 @@ from torch._inductor.runtime import triton_heuristics
 from torch._inductor.runtime.autotune_cache import AutotuneCache
 from torch._inductor.runtime.hints import HeuristicType
 from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner, TritonBundle, TritonBundler
-from warmgraph.backend.compilers.aot_cudagraphs import autotune_choices as tuned
-from warmgraph.backend.compilers.aot_cudagraphs import listening
 from warmgraph.backend.compilers.inductor import Inductor
+from warmgraph.backend.cudagraphs import autotune_choices as tuned
+from warmgraph.backend.cudagraphs import listening
 from warmgraph.backend.cudagraphs.recording_plan import PlanWriter, choices_key, parsed_choices
 from warmgraph.backend.reporting.report import Place, Report
 from warmgraph.backend.torch_api import compile as torch_compat

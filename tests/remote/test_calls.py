@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import StoreUnavailable
-from warmgraph.cache.journal.process import exits
+from warmgraph.cache.process import exits
 from warmgraph.cache.stores.redis import calls
 from warmgraph.cache.stores.redis.calls import Call, bounded, current_call, seconds_for
 

@@ -15,7 +15,7 @@ import pytest
 from warmgraph.cache import Entry, Hit, Miss, Reason, Role, configure, new_key, open_cache, reset_settings
 from warmgraph.cache.format import codec
 from warmgraph.cache.format.seal import HEADER_BYTES, generation_of, seal
-from warmgraph.cache.tiers.tiers import reading
+from warmgraph.cache.tiers import reading
 from warmgraph.scripts import main
 
 KEY, OTHER = f"wg1{'0a' * 32}", f"wg1{'0b' * 32}"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.scripts.demo.command import command as demo
-from warmgraph.scripts.demo.command import runs as demo_runs
+from warmgraph.scripts.demo import command as demo
+from warmgraph.scripts.demo import runs as demo_runs
 from warmgraph.scripts.demo.runs import RUNS, Result
 
 WARM = {"hash": 0.019, "fetch": 0.009, "load": 0.028}

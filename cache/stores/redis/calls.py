@@ -162,7 +162,7 @@ def bounded(
     """The result of `work`, or what it raised. After `seconds`: StoreSilent(late), and `abandon` is called.
 
     A process that is too busy to ask, or to read an answer that is there, does not blame the server: it takes up to
-    _BUSY_SECONDS more for that. patience, shutdown_timeout: see `Call`.
+    _BUSY_SECONDS more for that. idle_timeout, shutdown_timeout: see `Call`.
 
     inline: where no thread can be had, run it here all the same. For work that nobody in the foreground waits for:
     since Python 3.12 no thread starts once the interpreter shuts down, which is when last results are written.
