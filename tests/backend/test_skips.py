@@ -14,6 +14,7 @@ from warmgraph.backend.cudagraphs import listening
 from warmgraph.backend.cudagraphs.skips import Unrecorded, in_words, unrecorded
 from warmgraph.backend.cudagraphs.watching import CudagraphTracker, Placeholder, Recording
 from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat
+from warmgraph.backend.torch_api import patches
 from warmgraph.cache import Reason
 
 PROGRAM = """
@@ -221,7 +222,9 @@ def function_of(placeholders, mutated=(), static=()):
 def put_back(monkeypatch):
     """torch's functions are wrapped for the length of a test."""
     for name in ("log_cudagraph_skip_and_bump_counter", "cudagraphify"):
-        monkeypatch.setattr(cudagraph_trees, name, getattr(cudagraph_trees, name))
+        monkeypatch.setattr(cudagraph_trees, name, inspect.unwrap(getattr(cudagraph_trees, name)))
+    others = {name: undo for name, undo in patches._undo.items() if name not in ("skips", "recordings")}
+    monkeypatch.setattr(patches, "_undo", others)
 
 
 def test_a_mutation_found_at_run_time_names_the_input_and_is_told_once(watch, told):

@@ -15,7 +15,7 @@ from warmgraph.backend.cudagraphs import listening
 from warmgraph.backend.cudagraphs.recording_plan import PlanWriter, choices_key, parsed_choices
 from warmgraph.backend.reporting.report import Place, Report
 from warmgraph.backend.torch_api import compile as torch_compat
-from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat
+from warmgraph.backend.torch_api import patches
 from warmgraph.cache import flush, open_cache, profile_of, settings, today
 
 KEY = "wg1" + "ab" * 32
@@ -44,8 +44,11 @@ class Kernel:
 def put_back(monkeypatch):
     """The stand-in takes the autotuner's place, and torch's functions are wrapped for the length of a test."""
     monkeypatch.setattr(Kernel, "autotune_to_one_config", Kernel.autotune_to_one_config)
-    monkeypatch.setattr(cudagraph_compat, "autotuner", lambda: Kernel)
-    monkeypatch.setattr(TritonBundler, "put_static_autotuner", lambda key, kernel: None)
+    monkeypatch.setattr(TritonBundler, "put_static_autotuner", classmethod(lambda cls, key, kernel: None))
+    stand_in = patches.Patch(__name__, "Kernel.autotune_to_one_config", ("self",), "tests")
+    monkeypatch.setitem(patches.PATCHES, "choices", stand_in)
+    others = {name: undo for name, undo in patches._undo.items() if name not in ("choices", "bundling")}
+    monkeypatch.setattr(patches, "_undo", others)
 
 
 def process():
@@ -176,10 +179,9 @@ def test_torch_still_stores_autotuners_before_it_chooses():
 def test_a_graph_is_compiled_where_nothing_can_be_listened_to(monkeypatch):
     """A torch that nobody read may have neither place; who listens must not be what takes a compile down."""
 
-    def gone():
-        raise AttributeError("not in this torch")
-
-    monkeypatch.setattr(cudagraph_compat, "scheduler", gone)
-    monkeypatch.setattr(cudagraph_compat, "triton_bundler", gone)
+    for name in ("partitions", "bundling"):
+        moved = patches.Patch("torch._inductor.scheduler", "Gone.method", ("self",), "tests")
+        monkeypatch.setitem(patches.PATCHES, name, moved)
+        monkeypatch.delitem(patches._undo, name, raising=False)
     monkeypatch.setattr(torch_compat, "compile_fx", lambda gm, inputs, patches: "compiled")
     assert Inductor().compile(None, [], {}, None) == "compiled"
