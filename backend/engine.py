@@ -215,12 +215,12 @@ class Engine:
         """Hand a compile to the cache, which writes it in the background. Returns its bytes."""
         key, report = request.key, request.report
         with report.phase("publish"):
-            if ddp.is_piece() and (moved := ddp.relaid_output(request.gm, compiled.result)) is not None:
-                return Bypass(Reason.UNSUPPORTED_MODE, f"output {moved} of a piece that DDP split off is laid out anew")
             try:
                 artifact = pack(compiled, key, self.compiler)
             except NotSerialisable as why:
                 return Bypass(Reason.NOT_SERIALISABLE, str(why))
+            if ddp.is_piece() and (moved := ddp.relaid_output(request.gm, compiled.result)) is not None:
+                return Bypass(Reason.UNSUPPORTED_MODE, f"output {moved} of a piece that DDP split off is laid out anew")
             entry = Entry(
                 key=key.id,
                 variant=hashlib.sha256((artifact.guards or "").encode()).hexdigest()[:16],

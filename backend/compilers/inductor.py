@@ -71,13 +71,15 @@ class Inductor:
     def unpack(self, payload: Payload, hit: Hit, request: Request) -> tuple[Any, Any]:
         result, rename = payload.result, renamer(hit.entry.symbols, request.key.slots)
         forward, backward = result.compiled_fw, result.compiled_bw
+        for side in (forward, backward):
+            if side is not None:
+                with_classes(side.result, request.gm)
         if backward is None:
-            return _Graph(forward.result, payload, rename, request.gm), None
-        return _Graph(forward.result, payload, rename, request.gm), _Backward(
+            return _Graph(forward.result, payload, rename), None
+        return _Graph(forward.result, payload, rename), _Backward(
             backward.result,
             payload,
             rename,
-            request.gm,
             backward_state_indices=backward.backward_state_indices,
             num_symints_saved_for_bw_=backward.num_symints_saved_for_bw_,
             without_cudagraphs=_backward_without_cudagraphs(request.gm),
@@ -130,7 +132,6 @@ class _Graph:
     graph: Any
     payload: Payload
     rename: Callable[[str], str]
-    gm: GraphModule
     example_inputs: Sequence[Any] = field(default_factory=list)
 
     def load(self, example_inputs: Sequence[Any]) -> Any:
@@ -140,7 +141,6 @@ class _Graph:
     def post_compile(self, graph: Any, fx_config: dict[str, Any]) -> Any:
         constants = compat.CompiledFxGraphConstants()
         if isinstance(graph, compat.CompiledFxGraph):
-            with_classes(graph, self.gm)
             _attach_code(graph, constants, self.payload, self.rename)
             if graph.cudagraph_info is None and not graph.disabled_cudagraphs_reason:
                 # Inductor compiled it as one without CUDA graphs (cpp_wrapper does); it has nothing to make them from.

@@ -1,7 +1,7 @@
-"""Every private corner of torch that warmgraph touches, and nothing else. Read on 2.11.0 and 2.13.0.
+"""A compile as Dynamo begins it: settings, inputs and their symbols, tracing contexts, results. Read on 2.11 to 2.13.
 
-Private names move. Each one is imported here, used through a function that says what it is for, and
-checked by `tests/backend/test_torch_compat.py`, which fails loudly when one is gone.
+Private names move. Each one is used through a function that says what it is for, and checked by
+`tests/backend/test_torch_compat.py`, which fails loudly when one is gone; `surface.py` looks before the first graph.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ from torch._dynamo.exc import (
 )
 from torch._dynamo.utils import counters
 from torch._functorch._aot_autograd.aot_autograd_result import BundledAOTAutogradResult
-from torch._functorch._aot_autograd.autograd_cache import (
-    AOTAutogradCache,
-    AOTAutogradCacheInfo,
-)
+from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache, AOTAutogradCacheInfo
 from torch._functorch._aot_autograd.utils import saved_tensors_hooks_are_inlineable, top_saved_tensors_hooks
 from torch._guards import DuplicateInputs, StorageOverlap, TracingContext, detect_fake_mode, tracing
 from torch._inductor.cudagraph_utils import BoxedDeviceIndex
@@ -73,7 +70,6 @@ __all__ = [
     "layout_named",
     "pgo",
     "reduce_graph_module",
-    "symbolic_shapes",
     "tracing",
     "tree_leaves",
 ]

@@ -1,4 +1,4 @@
-"""The private corners of torch's CUDA graphs, and nothing else of torch (`torch_compat`). Read on 2.13.0.
+"""What decides about CUDA graphs in torch, records and replays them, or is recorded. Read on 2.13.0.
 
 Imported on a hit: what it takes from here at once costs nothing, and what imports a GPU's runtime or Inductor's
 compiler is imported when it is asked for. Checked by `tests/backend/test_torch_compat.py`.
@@ -15,7 +15,7 @@ import torch._inductor.config as inductor_config
 from torch._guards import CompileContext, TracingContext
 from torch._inductor import cudagraph_utils, output_code
 from torch._inductor import utils as inductor_utils
-from torch._inductor.cudagraph_utils import PlaceholderInfo, WrappedFunction
+from torch._inductor.cudagraph_utils import PlaceholderInfo
 from torch._inductor.output_code import OutputCode
 from torch._ops import HigherOrderOperator, _OpNamespace
 from torch.fx import GraphModule, Node
@@ -27,7 +27,6 @@ __all__ = [
     "OutputCode",
     "PlaceholderInfo",
     "StorageWeakRef",
-    "WrappedFunction",
     "_BoxedCodeGen",
     "_OpNamespace",
     "output_code",

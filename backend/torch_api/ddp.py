@@ -23,27 +23,23 @@ def is_piece() -> bool:
     return context is not None and bool(context.fakify_first_call)
 
 
-@contextlib.contextmanager
-def backwards_at_once() -> Iterator[None]:
+def backwards_at_once() -> contextlib.AbstractContextManager[Any]:
     """While open, a piece's backward is compiled with its forward, whoever compiles it.
 
     torch counts the pieces that AOTAutograd compiled, and finds the facts of a backward that is compiled later by that
     number; pieces that were loaded are not counted.
     """
-    if not is_piece():
-        yield
-        return
-    with functorch_config.patch(force_non_lazy_backward_lowering=True):
-        yield
+    at_once = functorch_config.patch(force_non_lazy_backward_lowering=True)
+    return at_once if is_piece() else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def as_a_whole() -> Iterator[None]:
     """While open, torch is not told that the graph is a piece: its own caches keep none."""
-    context = TracingContext.try_get()
-    if context is None or not context.fakify_first_call:
+    if not is_piece():
         yield
         return
+    context = TracingContext.get()
     context.fakify_first_call = False
     try:
         yield
@@ -52,17 +48,20 @@ def as_a_whole() -> Iterator[None]:
 
 
 def relaid_output(gm: GraphModule, result: Any) -> int | None:
-    """Position of the first output that the compiled code lays out otherwise than the graph; None where none is."""
+    """Position of the first output that the compiled code lays out otherwise than the graph; None where none is.
+
+    Where a result does not say how its outputs lie (of another compiler than Inductor), the first one that is a tensor.
+    """
     (returned,) = next(node for node in reversed(gm.graph.nodes) if node.op == "output").args
     begin = result.runtime_metadata.num_mutated_inp_runtime_indices
-    found = result.compiled_fw.result.output_strides
+    found = getattr(result.compiled_fw.result, "output_strides", None) or []
     for position, node in enumerate(returned):
         value = node.meta.get("example_value") if isinstance(node, torch.fx.Node) else node
         if not isinstance(value, torch.Tensor):
             if isinstance(node, torch.fx.Node) and value is None:
                 return position  # nobody knows what it is
             continue
-        strides = found[begin + position] if found is not None and begin + position < len(found) else None
+        strides = found[begin + position] if begin + position < len(found) else None
         if strides is None or not _same(value, strides):
             return position
     return None

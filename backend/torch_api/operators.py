@@ -1,7 +1,4 @@
-"""Private corners of torch that have to do with operators and the tables of them, and nothing else. Read on 2.13.0.
-
-The third of three files beside `torch_compat.py` and `cudagraph_compat.py`; `registered.py` is what reads the tables.
-"""
+"""What torch keeps of operators, and whether Inductor is there. Read on 2.13.0. `changes/registries.py` reads on."""
 
 from __future__ import annotations
 
@@ -47,9 +44,9 @@ def import_inductor() -> None:
     import torch._inductor.fx_passes.reinplace  # noqa: F401
 
 
-def is_torchs(overload: OpOverload) -> bool:
-    """Whether an operator comes with torch."""
-    return overload.namespace in TORCH_NAMESPACES
+def is_users(target: Any) -> bool:
+    """Whether it is an operator that does not come with torch."""
+    return isinstance(target, OpOverload) and target.namespace not in TORCH_NAMESPACES
 
 
 def triton_side_table() -> Any:

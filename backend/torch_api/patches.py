@@ -9,10 +9,11 @@ import functools
 import importlib
 import inspect
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from warmgraph.cache import fork_safe_lock
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -88,7 +89,7 @@ class Moved(AttributeError):
 
 
 _MISSING: Any = object()
-_lock = threading.RLock()
+_lock = fork_safe_lock()
 _undo: dict[str, list[Callable[[], None]]] = {}
 
 
@@ -97,30 +98,30 @@ def install(name: str, wrap: Wrap) -> None:
     if name in _undo:  # the usual case, without a lock
         return
     patch = PATCHES[name]
+    owner, attribute = _place(patch)  # may import it: not under the lock
     with _lock:
         if name in _undo:
             return
-        owner, attribute = _place(patch)
-        held = inspect.getattr_static(owner, attribute)
-        original = getattr(held, "__func__", held)
-        _check(patch, original)
+        held, original = _original(patch, owner, attribute)
         replacement = functools.wraps(original)(wrap(original))
         if isinstance(held, (staticmethod, classmethod)):
             replacement = type(held)(replacement)  # type: ignore[assignment]
-        places = [(owner, attribute)]
-        if patch.everywhere:
-            places += [(module, attribute) for module in _modules_with(attribute, original) if module is not owner]
-        for place, label in places:
-            replace(name, place, label, replacement)
+        others = _modules_with(attribute, original) if patch.everywhere else []
+        for place in (owner, *(module for module in others if module is not owner)):
+            _put(name, place, attribute, replacement)
 
 
 def replace(name: str, owner: Any, attribute: str, value: Any) -> None:
     """Set one attribute for one of PATCHES, and note how to set it back."""
     assert name in PATCHES, name
     with _lock:
-        before = _held(owner, attribute)
-        setattr(owner, attribute, value)
-        _undo.setdefault(name, []).append(functools.partial(_restore, owner, attribute, value, before))
+        _put(name, owner, attribute, value)
+
+
+def _put(name: str, owner: Any, attribute: str, value: Any) -> None:
+    before = _held(owner, attribute)
+    setattr(owner, attribute, value)
+    _undo.setdefault(name, []).append(functools.partial(_restore, owner, attribute, value, before))
 
 
 def installed() -> list[str]:
@@ -167,12 +168,13 @@ def _place(patch: Patch) -> tuple[Any, str]:
 def check(name: str) -> None:
     """Raises Moved where one of PATCHES could not be installed."""
     if name not in _undo:
-        owner, attribute = _place(PATCHES[name])
-        held = inspect.getattr_static(owner, attribute)
-        _check(PATCHES[name], getattr(held, "__func__", held))
+        _original(PATCHES[name], *_place(PATCHES[name]))
 
 
-def _check(patch: Patch, original: Any) -> None:
+def _original(patch: Patch, owner: Any, attribute: str) -> tuple[Any, Any]:
+    """What stands there (a function, a staticmethod ...) and the function in it. Raises Moved if that takes others."""
+    held = inspect.getattr_static(owner, attribute)
+    original = getattr(held, "__func__", held)
     wanted = patch.parameters or ()
     found = tuple(inspect.signature(original).parameters)
     if found[: len(wanted)] != wanted:
@@ -180,6 +182,7 @@ def _check(patch: Patch, original: Any) -> None:
             f"{patch.module}.{patch.path} takes ({', '.join(found)}) and not ({', '.join(wanted)}, ...); "
             f"without it: no {patch.needed_for}"
         )
+    return held, original
 
 
 def _modules_with(attribute: str, original: Any) -> list[Any]:

@@ -140,8 +140,8 @@ def _missing(need: Need) -> Iterator[str]:
     except (ImportError, AttributeError) as error:
         yield f"gone ({error})"
         return
-    has = found if isinstance(found, dict) else _Attributes(found)
-    gone = [name for name in need.names if name not in has]
+    there = found if isinstance(found, dict) else {name for name in need.names if hasattr(found, name)}
+    gone = [name for name in need.names if name not in there]
     annotated = {name for base in getattr(found, "__mro__", ()) for name in getattr(base, "__annotations__", ())}
     gone += [name for name in need.fields if name not in annotated]
     if gone:
@@ -150,14 +150,6 @@ def _missing(need: Need) -> Iterator[str]:
         takes = tuple(inspect.signature(found).parameters)
         if takes[: len(need.parameters)] != need.parameters:
             yield f"takes ({', '.join(takes)}) and not ({', '.join(need.parameters)}, ...)"
-
-
-@dataclass(frozen=True, slots=True)
-class _Attributes:
-    owner: Any
-
-    def __contains__(self, name: str) -> bool:
-        return hasattr(self.owner, name)
 
 
 def main() -> int:

@@ -211,7 +211,7 @@ def _shown(value: object) -> str:
 
 def local_verifier(current: Settings) -> Verifier:
     """Whose seals are believed in the user's own folder: private, and with things made before there was a key."""
-    return current.keyring.verifier(unsigned=True, unverified=current.trust is Trust.NETWORK)
+    return current.keyring.verifier(unsigned=True, relayed=current.trust is Trust.NETWORK)
 
 
 def remote_verifier(current: Settings) -> Verifier:

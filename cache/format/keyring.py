@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .seal import HMAC_SHA256, KEY_ID_BYTES, Signer, Verifier, accept_checksum, accept_hearsay
+from .seal import HMAC_SHA256, KEY_ID_BYTES, Signer, Verifier, accept_checksum, accept_relayed
 
 _KEY = re.compile(r"wgk1-([0-9a-f]{64})")
 
@@ -59,16 +59,16 @@ class Keyring:
         """The keys' ids, in hex; they may be shown to anyone."""
         return [key.key_id.hex() for key in self.keys]
 
-    def verifier(self, *, unsigned: bool, unverified: bool = False) -> Verifier:
-        """Accepts what one of these keys signed; with `unsigned` plain checksums, with `unverified` strangers', too."""
+    def verifier(self, *, unsigned: bool, relayed: bool = False) -> Verifier:
+        """Accepts what one of these keys signed; with `unsigned` plain checksums, with `relayed` strangers', too."""
         known: dict[tuple[int, bytes], Signer] = {(key.algorithm, key.key_id): key for key in self.keys}
 
         def find(algorithm: int, key_id: bytes) -> Signer | None:
             found = known.get((algorithm, key_id))
             if found is None and unsigned:
                 found = accept_checksum(algorithm, key_id)
-            if found is None and unverified:
-                found = accept_hearsay(algorithm, key_id)
+            if found is None and relayed:
+                found = accept_relayed(algorithm, key_id)
             return found
 
         return find

@@ -3,7 +3,7 @@
 Layout: magic `WGE2`, 1 byte algorithm, 16 bytes key id, 8 bytes generation, 32 bytes mac, body. The mac covers
 all of these and the name, each length-prefixed, so that a true entry moved under another key fails.
 Algorithm 1 is a plain sha256: it finds damage, not malice. Algorithm 2 is hmac-sha256 (`keyring`). Algorithm 3 is
-unverified: a checksum over what came from outside without a signature, while that was trusted (`trust=network`). It
+relayed: a checksum over what came from outside without a signature, while that was trusted (`trust=network`). It
 is believed for as long as that is, and never signed: no stranger's entry becomes one of ours by lying here.
 
 The generation grows with every publish of a name (microseconds since 1970, or a lease's token). A store that
@@ -22,7 +22,7 @@ from ..typing import CorruptEntry, Untrusted
 
 CHECKSUM = 1
 HMAC_SHA256 = 2
-HEARSAY = 3
+RELAYED = 3
 
 _MAGIC = b"WGE2"
 _DOMAIN = b"warmgraph seal 2\0"  # so that no other mac made with the same key can pass for this one
@@ -51,7 +51,7 @@ Verifier = Callable[[int, bytes], Signer | None]
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """The signer of those who have no secret. algorithm: CHECKSUM or HEARSAY."""
+    """The signer of those who have no secret. algorithm: CHECKSUM or RELAYED."""
 
     algorithm: int = CHECKSUM
 
@@ -63,7 +63,7 @@ class Checksum:
         return hashlib.sha256(message).digest()
 
 
-_CHECKSUM, _HEARSAY = Checksum(), Checksum(HEARSAY)
+_CHECKSUM, _RELAYED = Checksum(), Checksum(RELAYED)
 
 
 def accept_checksum(algorithm: int, key_id: bytes) -> Signer | None:
@@ -71,9 +71,9 @@ def accept_checksum(algorithm: int, key_id: bytes) -> Signer | None:
     return _CHECKSUM if (algorithm, key_id) == (CHECKSUM, _NOBODY) else None
 
 
-def accept_hearsay(algorithm: int, key_id: bytes) -> Signer | None:
+def accept_relayed(algorithm: int, key_id: bytes) -> Signer | None:
     """Believes what came from outside without a signature."""
-    return _HEARSAY if (algorithm, key_id) == (HEARSAY, _NOBODY) else None
+    return _RELAYED if (algorithm, key_id) == (RELAYED, _NOBODY) else None
 
 
 def seal(name: str, body: bytes, signer: Signer | None = None, generation: int = 0) -> bytes:
@@ -92,8 +92,8 @@ def unseal(name: str, sealed: bytes, verifier: Verifier | None = None) -> bytes:
     count = sealed[_GENERATION]
     mac, body = sealed[HEADER_BYTES - _MAC_BYTES : HEADER_BYTES], sealed[HEADER_BYTES:]
     believed = (verifier or accept_checksum)(algorithm[0], key_id)
-    # One flipped bit makes an unverified checksum of a plain one: what needs no secret is checked, believed or not.
-    signer = believed or accept_checksum(algorithm[0], key_id) or accept_hearsay(algorithm[0], key_id)
+    # One flipped bit makes a relayed checksum of a plain one: what needs no secret is checked, believed or not.
+    signer = believed or accept_checksum(algorithm[0], key_id) or accept_relayed(algorithm[0], key_id)
     if signer is None:
         raise _stranger(algorithm[0], key_id)
     if not hmac.compare_digest(mac, signer.mac(_message(algorithm, key_id, count, name, body))):
@@ -129,22 +129,22 @@ def with_generation(sealed: bytes, generation: int) -> bytes:
 
 
 def reseal(name: str, sealed: bytes, signer: Signer | None, generation: int | None = None) -> bytes:
-    """What was unsealed under `name`, sealed by `signer` (None: as it is). Hearsay is never signed."""
-    if _algorithm(sealed) == HEARSAY:
+    """What was unsealed under `name`, sealed by `signer` (None: as it is). What is relayed is never signed."""
+    if _algorithm(sealed) == RELAYED:
         signer = _CHECKSUM
     if signer is None:
         return sealed
     return seal(name, unverified_body(sealed), signer, generation_of(sealed) if generation is None else generation)
 
 
-def as_hearsay(name: str, sealed: bytes) -> bytes:
+def as_relayed(name: str, sealed: bytes) -> bytes:
     """What was unsealed under `name`, as it is to lie here when it came from outside. What is signed stays as it is."""
-    return reseal(name, sealed, _HEARSAY) if _algorithm(sealed) == CHECKSUM else sealed
+    return reseal(name, sealed, _RELAYED) if _algorithm(sealed) == CHECKSUM else sealed
 
 
 def as_checked(name: str, sealed: bytes) -> bytes:
-    """As `as_hearsay`, but what was signed needs no key to be believed from here on."""
-    return reseal(name, sealed, _HEARSAY if _algorithm(sealed) == CHECKSUM else _CHECKSUM)
+    """As `as_relayed`, but what was signed needs no key to be believed from here on."""
+    return reseal(name, sealed, _RELAYED if _algorithm(sealed) == CHECKSUM else _CHECKSUM)
 
 
 def same_entry(one: bytes, other: bytes) -> bool:

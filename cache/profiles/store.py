@@ -26,7 +26,7 @@ from itertools import islice
 
 from ..config.parsing import Mode
 from ..format.codec import KEY, canonical_entry, check_name, decode_entry
-from ..format.seal import Signer, Verifier, as_hearsay, generation_of, seal, unseal
+from ..format.seal import Signer, Verifier, as_relayed, generation_of, seal, unseal
 from ..process.writer import Writer
 from ..stores.circuit_breaker import Health, Use
 from ..stores.disk.store import DiskStore
@@ -190,7 +190,7 @@ class ProfileStore:
                 there = list(_records(place.store, key, place.believed))
                 for one in records:
                     if not _joined(there).covers(one.profile):
-                        place.store.put_entry(key, one.variant, as_hearsay(key, one.sealed))
+                        place.store.put_entry(key, one.variant, as_relayed(key, one.sealed))
             except StoreUnavailable as error:
                 self._health.failed(place.store.name, "write", error)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from ..config.parsing import Mode
 from ..format.codec import KEY, VARIANT, check_name
 from ..format.packed import Packed, pack
-from ..format.seal import Signer, Verifier, accept_checksum, as_hearsay
+from ..format.seal import Signer, Verifier, accept_checksum, as_relayed
 from ..process.writer import Writer
 from ..profiles.store import ProfileStore
 from ..stores.circuit_breaker import Health, Use
@@ -118,7 +118,7 @@ class Cache:
             if found is not None:
                 packed = found.packed
                 if self._policies[store.name].remote:
-                    packed = replace(packed, sealed=as_hearsay(key, packed.sealed))
+                    packed = replace(packed, sealed=as_relayed(key, packed.sealed))
                 for above in self._tiers[:level]:  # first, so that kernels have their files there
                     self._put(above, packed)
                 if level > 1:  # in the background: nobody waits for that

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from ..format.blobs import verify_blob
 from ..format.codec import MAX_ENTRY_BYTES, decode_entry
-from ..format.seal import HEADER_BYTES, Signer, Verifier, as_hearsay, generation_of, reseal, unseal
+from ..format.seal import HEADER_BYTES, Signer, Verifier, as_relayed, generation_of, reseal, unseal
 from ..stores.disk.files import read_bounded
 from ..stores.disk.layout import EntryFile
 from ..stores.disk.store import DiskStore
@@ -152,7 +152,7 @@ def copy_entries(
     Skipped is what the target has whole, under a seal that `target_verifier` takes; any other is replaced.
     signer: seals anew what is copied, as a publish of now (an older generation could be refused by a store that
     gave out a lease since); without one the bytes stay as they are. inwards: what comes unsigned from outside is
-    marked as unverified (see `seal`).
+    marked as relayed (see `seal`).
     """
     report = Transferred()
     sent: set[Place] = set()
@@ -165,7 +165,7 @@ def copy_entries(
                 else:
                     blobs = read_blobs(source, [ref for ref in entry.blobs if place_of(ref) not in sent])
                     now = reseal(key, sealed, signer, max(generation_of(sealed), time.time_ns() // 1000))
-                    now = as_hearsay(key, now) if inwards else now
+                    now = as_relayed(key, now) if inwards else now
                     report = _write(target, entry, now, blobs, report)
                     sent |= {place_of(ref) for ref, _ in blobs}
             except CorruptEntry as error:

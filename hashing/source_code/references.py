@@ -152,7 +152,6 @@ def _asked_names(code: types.CodeType) -> tuple[bool, set[str]]:
     return anyhow, parts
 
 
-_BETWEEN = frozenset("PRECALL PUSH_NULL KW_NAMES NOP CACHE".split())
 _ITEM = "BINARY_SUBSCR" if sys.version_info < (3, 14) else "BINARY_OP"
 
 

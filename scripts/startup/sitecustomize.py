@@ -14,9 +14,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-_VARIABLE = (
-    "WARMGRAPH_RUN"  # whose summary is wanted, and the process that the user started: see `scripts/run/command.py`
-)
+# Whose summary is wanted, and the process that the user started: see `scripts/run/command.py`.
+_VARIABLE = "WARMGRAPH_RUN"
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (this runs in every process: no pathlib)
 
 

@@ -3,8 +3,11 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+import torch
+from warmgraph.backend.torch_api.ddp import relaid_output
 
 PROGRAM = """
 import json, os, sys, torch, torch.distributed as dist
@@ -136,3 +139,22 @@ def test_the_pieces_that_ddp_splits_a_graph_into_are_compiled_once_for_all_ranks
     assert pieces > 2
     assert sorted(cold[0]["outcomes"] + cold[1]["outcomes"]) == ["hit"] * pieces + ["miss"] * pieces
     assert [one["outcomes"] for one in warm] == [["hit"] * pieces] * 2
+
+
+def test_a_piece_whose_result_does_not_say_how_its_outputs_lie_is_not_kept():
+    """Of AOTAutograd's graphs without Inductor, say: the first output that is a tensor."""
+    x = torch.ones(2, 3)
+    graph = torch.fx.Graph()
+    number, node = graph.placeholder("n"), graph.placeholder("x")
+    number.meta["example_value"], node.meta["example_value"] = 3, x
+    graph.output((number, node))
+    gm = torch.fx.GraphModule(torch.nn.Module(), graph)
+    metadata = SimpleNamespace(num_mutated_inp_runtime_indices=0)
+
+    def relaid(**told):
+        holder = SimpleNamespace(result=SimpleNamespace(**told))
+        return relaid_output(gm, SimpleNamespace(runtime_metadata=metadata, compiled_fw=holder))
+
+    assert relaid() == relaid(output_strides=None) == relaid(output_strides=[None]) == 1
+    assert relaid(output_strides=[None, ("3", "1")]) is None
+    assert relaid(output_strides=[None, ("1", "2")]) == 1

@@ -1,6 +1,8 @@
 """What is relied on in torch is looked at first, and replaced in a way that can be taken back."""
 
 import inspect
+import os
+import threading
 
 import pytest
 from warmgraph.backend.torch_api import patches, surface
@@ -167,3 +169,23 @@ def test_what_somebody_else_replaced_since_is_left_alone(monkeypatch):
     patches.replace("debug", Owner, "method", lambda self: 2)
     patches.uninstall()
     assert Owner.method is original
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_while_another_thread_installs_leaves_the_child_no_lock_that_is_held():
+    held, go = threading.Event(), threading.Event()
+
+    def hold():
+        with patches._lock:
+            held.set()
+            go.wait(0.5)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if patches._lock.acquire(timeout=5) else 1)
+    go.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

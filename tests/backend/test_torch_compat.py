@@ -239,6 +239,33 @@ def test_tables_that_users_change_are_where_inductor_keeps_them():
     assert len(patterns._passes()) > 20
 
 
+def test_a_pattern_in_the_place_of_one_that_is_gone_is_seen():
+    """What was read before is not what is there now."""
+    from torch._inductor.fx_passes.post_grad import pass_patterns
+    from torch._inductor.pattern_matcher import CallFunction, KeywordArg, register_graph_pattern
+
+    def put(number):
+        pattern = CallFunction(torch.ops.aten.erfinv.default, KeywordArg("x"))
+        register_graph_pattern(pattern, pass_dict=pass_patterns[2])(eval(f"lambda match, x: {number}"))
+
+    where = pass_patterns[2].patterns
+    before = {key: list(entries) for key, entries in where.items()}
+    try:
+        put(1)
+        first = patterns.foreign_patterns(set())
+        handlers = [value[4]["handler"](None, None) for value in first.values()]
+        del first
+        for key in [key for key in where if key not in before]:
+            del where[key]
+        put(2)
+        again = [value[4]["handler"](None, None) for value in patterns.foreign_patterns(set()).values()]
+    finally:
+        where.clear()
+        where.update(before)
+    assert (handlers, again) == ([1], [2])
+    assert patterns.foreign_patterns(set()) == {}
+
+
 UNTOUCHED = """
 import json, sys, torch
 from warmgraph.backend.torch_api.changes import tables

@@ -83,7 +83,7 @@ def test_what_goes_in_comes_out(source: DiskStore, tmp_path: Path, ring: Keyring
     for place, sealed in before.items():
         assert sealed[HEADER_BYTES:] == after[place][HEADER_BYTES:]
         assert generation_of(sealed) == generation_of(after[place]) > 0
-        # With a checksum here as there, signed only on the way; unverified if it was not signed at all.
+        # With a checksum here as there, signed only on the way; relayed if it was not signed at all.
         assert (sealed == after[place]) == (ring is RING)
         assert same_entry(sealed, after[place])
 

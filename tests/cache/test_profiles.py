@@ -33,7 +33,7 @@ from warmgraph.cache import (
     today,
     unseal,
 )
-from warmgraph.cache.format.seal import accept_checksum, as_hearsay, generation_of, unverified_body
+from warmgraph.cache.format.seal import accept_checksum, as_relayed, generation_of, unverified_body
 from warmgraph.cache.profiles.profiles import MAX_AGE_DAYS, MAX_LINES, profile_entry, profile_in
 from warmgraph.cache.profiles.store import Place
 from warmgraph.cache.stores.circuit_breaker import Health
@@ -323,19 +323,19 @@ def test_a_strangers_lines_are_not_passed_on_under_our_name(opened: Any) -> None
     assert set(signed.lines) == {"ours"}
 
 
-def test_what_a_remote_store_knows_is_kept_near_as_hearsay(disk: DiskStore, opened: Any) -> None:
+def test_what_a_remote_store_knows_is_kept_near_as_relayed(disk: DiskStore, opened: Any) -> None:
     """So that it is known while the server is away; and believed only for as long as strangers are."""
     remote = MemoryStore(name="redis")
     entry = profile_entry(KEY, profile_of({"x": NOW}), "f")
     sealed = seal(KEY, canonical_entry(entry))
     remote.put_entry(KEY, entry.variant, sealed)
-    trusting = RING.verifier(unsigned=True, unverified=True)
+    trusting = RING.verifier(unsigned=True, relayed=True)
     local = place(disk, believed=trusting, vouched=RING.verifier(unsigned=True))
     one = opened([local, place(remote, believed=trusting, vouched=RING.verifier(unsigned=False), remote=True)])
     assert one.profile(KEY).lines
     assert one._writer.flush(10)
     ((_, kept),) = disk.entries(KEY)
-    assert kept == as_hearsay(KEY, sealed)
+    assert kept == as_relayed(KEY, sealed)
     assert opened([local]).profile(KEY).lines
     assert not known(disk).lines
 

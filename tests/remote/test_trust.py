@@ -179,7 +179,7 @@ def test_true_manifest_and_forged_chunks(hosts: SimpleNamespace, decoded: list[s
     assert "blob" not in decoded
 
 
-def test_hearsay_is_not_laundered(hosts: SimpleNamespace, tmp_path: Path, server: Any) -> None:
+def test_relayed_is_not_laundered(hosts: SimpleNamespace, tmp_path: Path, server: Any) -> None:
     """What was believed under trust=network is not believed from the folder once it is not, nor ever signed."""
     network = {"signing_key": "", "trust": "network"}
     hosts.publish(**network)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from operator import is_
 from typing import Any
 
 from warmgraph.hashing import foreign
@@ -21,25 +22,25 @@ def foreign_patterns(clean: set[int]) -> dict[str, Any]:
     """
     global _read
     passes = list(_passes())
-    entries = [
-        id(part)
+    parts = [
+        part
         for _, pass_ in passes
         for some in (*pass_.patterns.values(), (pass_,))
         for entry in some
         for part in (entry, *vars(entry).values())
     ]
     fusions = list(_fusions())
-    entries += [id(fusion) for _, fusion in fusions]
-    if _read[0] != entries:
+    parts += [fusion for _, fusion in fusions]
+    if len(parts) != len(_read[0]) or not all(map(is_, parts, _read[0])):
         found: dict[str, Any] = {}
         for name, pass_ in passes:
             found |= _foreign_in(name, pass_, clean)
         found |= {f"fusion {name}": fusion for name, fusion in fusions if foreign(fusion) is not None}
-        _read = entries, found
+        _read = parts, found  # the parts themselves: one that is gone could leave its address to another
     return _read[1]
 
 
-_read: tuple[Any, dict[str, Any]] = (None, {})
+_read: tuple[list[Any], dict[str, Any]] = ([], {})
 
 
 def _foreign_in(name: str, pass_: Any, clean: set[int]) -> dict[str, Any]:

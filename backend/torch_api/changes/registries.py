@@ -20,6 +20,7 @@ from ..operators import (
     extra_random_decomps,
     fake_impls,
     global_decomposition_table,
+    is_users,
     registered_hop_fake_fns,
     simple_registry,
 )
@@ -103,7 +104,7 @@ def is_made_while_compiling(target: Any, function: Any) -> bool:
     handler = inspect.unwrap(function) if isinstance(function, FunctionType) else function
     name = getattr(handler, "__qualname__", "")
     if name.startswith(("constrain_to_", "require_contiguous")):
-        return isinstance(target, OpOverload) and target.namespace not in TORCH_NAMESPACES
+        return is_users(target)
     if not name.startswith(("fallback_handler.", "make_fallback.")):
         return False
     return any(cell.cell_contents is target for cell in handler.__closure__ or ())

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from warmgraph.hashing import foreign, is_generated_by_torch, plain_defaults, sha256_hex
 
-from .. import operators as operators
+from .. import operators
 from .functions import patched_functions
 from .patterns import foreign_patterns
 from .pristine import PRISTINE
@@ -128,10 +128,13 @@ class _Read:
 
 
 def _state_of(tables: Iterable[Any]) -> list[Any]:
-    """Which tables there are, and which version each of them has; of a list, which has none, what is in it."""
+    """Which tables there are, and which version each of them has; of a list, which has none, what is in it.
+
+    Not their addresses: what is in a list may go, and leave its own to what comes in its place.
+    """
     found: list[Any] = []
     for table in tables:
-        found += (id(table), operators.dict_version(table)) if isinstance(table, dict) else map(id, table)
+        found += (id(table), operators.dict_version(table)) if isinstance(table, dict) else table
     return found
 
 
@@ -148,7 +151,9 @@ def _split(tables: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
                 others[f"{name} of {_target(target)}"] = function
             elif filled and is_made_while_compiling(target, function):
                 continue
-            elif function is not None or not (_is_users(target) or target in made):  # None: an operator in a set
+            elif function is not None or not (
+                operators.is_users(target) or target in made
+            ):  # None: an operator in a set
                 lines.append(f"{_target(target)} {_identity(function, texts)}")
         digests[name] = sha256_hex("\n".join(sorted(lines)).encode())[:32]
     return digests, others
@@ -160,10 +165,6 @@ def _target(target: Any) -> str:
 
 
 _NAMED = (types.FunctionType, types.BuiltinFunctionType, type)
-
-
-def _is_users(target: Any) -> bool:
-    return isinstance(target, operators.OpOverload) and not operators.is_torchs(target)
 
 
 def _identity(value: Any, texts: dict[int, str], depth: int = 5) -> str:

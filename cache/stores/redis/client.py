@@ -145,8 +145,8 @@ class Client:
             return connector
         if connector is not None and not connector.done.is_set():
             connector.call.abandon()
-        idle_timeout = max(_CONNECT_SECONDS, 5 * self._url.connect_deadline)
-        fresh = self._connector = _Connector(time.monotonic() + idle_timeout)
+        limit = max(_CONNECT_SECONDS, 5 * self._url.connect_deadline)
+        fresh = self._connector = _Connector(time.monotonic() + limit)
 
         def run() -> None:
             try:

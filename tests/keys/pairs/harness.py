@@ -57,6 +57,24 @@ def pair(*, bypass: str | None = None, kernels: bool = False, agrees: bool = Fal
     return register
 
 
+class Wrapped(torch.Tensor):
+    """A tensor around another one, for subclasses that say what their operations do."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner, context, size, stride):
+        return cls(inner["inner"])
+
+
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """`function` through warmgraph, always as one graph."""
     return torch.compile(function, backend="warmgraph", fullgraph=True, **options)

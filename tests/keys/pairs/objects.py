@@ -11,7 +11,7 @@ import types
 import typing
 
 import torch
-from harness import compiled, gradient_of_backward, operator, pair, values
+from harness import Wrapped, compiled, gradient_of_backward, operator, pair, values
 from torch.utils._mode_utils import no_dispatch
 
 
@@ -259,22 +259,8 @@ def an_operator_found_by_its_name(v):
 RULES, METHODS = {}, types.ModuleType("pairs_methods")
 
 
-class Held(torch.Tensor):
+class Held(Wrapped):
     """A subclass with a table of rules, as quantised tensors have them."""
-
-    @staticmethod
-    def __new__(cls, inner):
-        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __tensor_flatten__(self):
-        return ["inner"], None
-
-    @classmethod
-    def __tensor_unflatten__(cls, inner, context, size, stride):
-        return cls(inner["inner"])
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from harness import compiled, gradient_of_backward, pair, values
+from harness import Wrapped, compiled, gradient_of_backward, pair, values
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 aten = torch.ops.aten
@@ -72,22 +72,8 @@ def a_pattern_that_is_lowered_to_something_else(v):
     return compiled(torch.erfinv)(values() / 2)
 
 
-class Ranked(torch.Tensor):
+class Ranked(Wrapped):
     """A tensor whose operations know their rank."""
-
-    @staticmethod
-    def __new__(cls, inner):
-        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __tensor_flatten__(self):
-        return ["inner"], None
-
-    @staticmethod
-    def __tensor_unflatten__(inner, context, size, stride):
-        return Ranked(inner["inner"])
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
