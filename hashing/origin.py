@@ -92,7 +92,7 @@ def named_by_torch(code: Any) -> bool:
     if not is_torch_or_stdlib(code.__globals__.get("__name__")) or not is_torch_or_stdlib_code(code):
         return False
     if code.__closure__ is None and not hasattr(code, "__wrapped__"):
-        return True
+        return (code.__defaults__ is code.__kwdefaults__ is None) or foreign(code) is None
     return _leads_back(code) and foreign(code) is None
 
 
@@ -127,8 +127,8 @@ def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
     """
     kind = type(value)  # the most frequent ones first: a process's first key asks of 20,000 values
     if kind is types.FunctionType:
-        if value.__closure__ is None and not value.__dict__ and _is_ours(value):
-            return None
+        if value.__closure__ is value.__defaults__ is value.__kwdefaults__ is None and not value.__dict__:
+            return None if _is_ours(value) else value
     elif (kind is type and _is_toolchain(value.__module__)) or (clean is not None and id(value) in clean):
         return None
     seen: set[int] = set() if clean is None else clean
@@ -138,13 +138,13 @@ def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
         if type(item) in _PLAIN or id(item) in seen:
             continue
         seen.add(id(item))
-        read = _READ.get(type(item))
-        inner = read(item) if read is not None else _inside(item)
+        inner = _READ.get(type(item), _inside)(item)
         if inner is None:
             if clean is not None:  # nothing is known of what led here
                 seen.clear()
             return item
-        waiting += inner
+        if inner:
+            waiting += inner
     return None
 
 
@@ -181,13 +181,20 @@ def _inside(value: Any) -> Iterable[Any] | None:
 def _inside_function(function: types.FunctionType) -> Iterable[Any] | None:
     if not _is_ours(function):
         return None
-    found = [function.__defaults__ or (), getattr(function, "__wrapped__", None)]
-    for cell in function.__closure__ or ():
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:  # not bound yet
-            continue
-    return found
+    found = [getattr(function, "__wrapped__", None)]
+    if function.__defaults__ is not None:
+        found += function.__defaults__
+    if function.__kwdefaults__ is not None:
+        found += function.__kwdefaults__.values()
+    return found + contents(function.__closure__) if function.__closure__ is not None else found
+
+
+def contents(cells: tuple[types.CellType, ...]) -> list[Any]:
+    """What a function closes over, as far as it is bound."""
+    try:
+        return [cell.cell_contents for cell in cells]
+    except ValueError:
+        return [cell.cell_contents for cell in cells if cell != types.CellType()]
 
 
 def _is_ours(function: types.FunctionType) -> bool:

@@ -17,7 +17,8 @@ from warmgraph.hashing import lifted_tensors
 
 from ..torch_api import compile as compat
 from ..torch_api.generated_code.wrapper_module import Payload
-from ..torch_api.loading import no_compiled_autograd
+from ..torch_api.loading import is_to_be_saved, no_compiled_autograd, serialisable, with_graph_of_torch
+from ..torch_api.opaque import with_classes
 from ..typing import Compiler, Request
 from . import guards
 from .cpp_kernels import serving
@@ -36,7 +37,17 @@ def load(hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
     with serving(hit.files), _loading():
         compiled = result.wrap_post_compile(list(request.inputs), result.sanitized_aot_config, _fx_config(gm))
     _replay_alias_guards(payload.alias_guards, gm)
-    return _entry_point(compiled, gm)
+    run = _entry_point(compiled, gm)
+    return serialisable(run, lambda: _as_compiled(hit, request)) if is_to_be_saved() else run
+
+
+def _as_compiled(hit: Hit, request: Request) -> Any:
+    """AOTAutograd's result as a compile would hand it over, for torch to write to a file."""
+    result = _payload(hit, request).result
+    for side in (result.compiled_fw, result.compiled_bw):
+        if side is not None:
+            with_classes(side.result, request.gm)
+    return with_graph_of_torch(result)
 
 
 def mutated_by(hit: Hit, request: Request) -> frozenset[int]:

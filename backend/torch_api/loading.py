@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch._dynamo
+from torch._functorch._aot_autograd.aot_autograd_result import serialize_graph_module
 from torch._inductor.metrics import CachedMetricsHelper
 from torch._inductor.triton_bundler import TritonBundler
 
-from .compile import counters, output_code_log
+from .compile import counters, functorch_config, output_code_log
 
 
 def no_compiled_autograd() -> contextlib.AbstractContextManager[Any]:
     return torch._dynamo.compiled_autograd._disable()  # type: ignore[no-any-return]
+
+
+def is_to_be_saved() -> bool:
+    """Whether torch will write what this compile gives to a file: `aot_compile`, its precompilation."""
+    return bool(functorch_config.bundled_autograd_cache and functorch_config.force_autograd_cache)
+
+
+def serialisable(run: Callable[..., Any], result: Callable[[], Any]) -> Callable[..., Any]:
+    """`run` with what torch asks when it writes a compiled function to a file. result: gives AOTAutograd's."""
+    run.serialize = result  # type: ignore[attr-defined]
+    return run
+
+
+def with_graph_of_torch(result: Any) -> Any:
+    """`result`, whose backward as a graph is made by torch's own function, and not by the unpickler's."""
+    if result.serialized_bw_module is not None:
+        result.serialized_bw_module = serialize_graph_module(result.serialized_bw_module.deserialize())
+    return result
 
 
 def rebuild_tensor(storage: Any, *args: Any) -> torch.Tensor:

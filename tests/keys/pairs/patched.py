@@ -42,6 +42,17 @@ def the_default_of_a_keyword_of_a_function_that_a_graph_names(v):
     return compiled(lambda x: torch.meshgrid(x, x * 2)[0] + 1)(values(3))
 
 
+class _Number(float):
+    """No number that a key takes by its value."""
+
+
+@pair(bypass="no stable identity")
+def a_default_of_the_users_own_class(v):
+    """The graph has `celu` without `alpha`, and what that is was set in the function."""
+    F.celu.__defaults__ = (_Number(v), False)
+    return compiled(lambda x: F.celu(x))(values() - 1)
+
+
 @pair()
 def a_method_that_a_graph_names(v):
     """The graph calls the method `sum`, which AOTAutograd looks up; there stands another of torch's own."""
