@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := PYTHONWARNINGS=ignore $(BIN)/pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types tests redis graphviz chromium wheel bench gpu-check clean
+.PHONY: help demo test lint types tests redis graphviz chromium wheel bench programs gpu-check clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -72,6 +72,11 @@ bench: $(VENV)/.dev redis ## measure against torch's own caches; writes benchmar
 	$(BIN)/python -m benchmarks.audit_speed
 	$(BIN)/python -m benchmarks.symbols
 	$(BIN)/python -m benchmarks.operators
+
+# A few minutes each; vLLM's only where it is installed (docs/programs.md).
+programs: $(VENV)/.dev ## programs as users write them (Trainer, diffusers, ...), cold and warm, with torch's caches beside
+	$(PIP) install -q -c constraints.txt -e '.[programs]'
+	$(BIN)/python -m benchmarks.programs $(ARGS)
 
 # With $(PYTHON) as it is, not the environment made here: on a GPU machine that is where its torch lies.
 gpu-check: ## tests and benchmark on a CUDA machine; PYTHON=... ARGS='--quick' (docs/gpu.md)

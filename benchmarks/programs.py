@@ -1,0 +1,149 @@
+"""Programs as users write them, with torch's own caches and with warmgraph: cold and warm, in fresh processes.
+
+    make programs                                   # all that are installed, a few minutes each
+    python -m benchmarks.programs trainer peft_lora --rounds 3
+
+Nothing in examples/programs knows of warmgraph: `warmgraph run` takes what would go to Inductor (vLLM is told the name).
+A warm run is on a fresh host: nothing but the store is there, and no C++ compiler. Results have to be equal bit
+for bit, a warm run must have hits alone; a program that breaks one of these fails the command. Rounds are interleaved,
+medians are reported. Writes benchmarks/results/programs.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from .table import print_rows
+from .warm_start import machine
+
+PROGRAMS = Path(__file__).parents[1] / "examples" / "programs"
+RESULTS = Path(__file__).with_name("results") / "programs.json"
+
+
+@dataclass(frozen=True)
+class Program:
+    """needs: packages without which it is left out. ranks: processes under torchrun. backend: told as an argument."""
+
+    file: str
+    needs: tuple[str, ...] = ("transformers",)
+    ranks: int = 1
+    backend: bool = False
+
+
+ALL = {
+    "trainer": Program("trainer.py", ("transformers", "accelerate")),
+    "trainer_ddp": Program("trainer.py", ("transformers", "accelerate"), ranks=2),
+    "accelerate_loop": Program("accelerate_loop.py", ("transformers", "accelerate")),
+    "lightning_module": Program("lightning_module.py", ("lightning",)),
+    "diffusers_unet": Program("diffusers_unet.py", ("diffusers",)),
+    "image_training": Program("image_training.py"),
+    "peft_lora": Program("peft_lora.py", ("transformers", "peft")),
+    "optimizer_step": Program("optimizer_step.py", ()),
+    "generate_static": Program("generate_static.py"),
+    "vllm_offline": Program("vllm_offline.py", ("vllm",), backend=True),
+}
+WAYS = ("torch_cold", "torch_warm", "cold", "warm")
+
+
+def run(program: Program, way: str, folder: Path) -> dict[str, Any]:
+    """One fresh process (or one per rank). Seconds of the first call, digest of the results, counts of the journal."""
+    torchs = way.startswith("torch")
+    state = folder / ("torch" if torchs else f"{way}-{len(list(folder.iterdir()))}")
+    environment = os.environ | {
+        "TORCHINDUCTOR_CACHE_DIR": str(state / "inductor"),
+        "VLLM_CACHE_ROOT": str(state / "vllm"),
+        "WARMGRAPH_DIR": str(folder / "store"),
+        "PYTHONPATH": str(PROGRAMS),
+    }
+    if way == "warm":
+        environment |= {"PATH": str(Path(sys.executable).parent), "CXX": "/no/compiler"}
+    started = len(_events(folder))
+    found = subprocess.run(
+        _command(program, torchs=torchs), env=environment, capture_output=True, text=True, check=False, cwd=folder
+    )
+    lines = [line for line in found.stdout.splitlines() if line.startswith('{"first_call"')]
+    if found.returncode or len(lines) != program.ranks:
+        raise SystemExit(f"{program.file} ({way}) failed:\n{found.stdout[-2000:]}\n{found.stderr[-4000:]}")
+    said = [json.loads(line) for line in lines]
+    outcomes = [event["outcome"] for event in _events(folder)[started:]]
+    counts = {name: outcomes.count(name) for name in ("hit", "miss", "bypass", "failure")}
+    return {
+        "first_call": max(one["first_call"] for one in said),
+        "result": sorted(one["result"] for one in said),
+        "counts": {} if torchs else counts,
+    }
+
+
+def _command(program: Program, *, torchs: bool) -> list[str]:
+    file = str(PROGRAMS / program.file)
+    if program.backend:
+        return [sys.executable, file, "stock" if torchs else "warmgraph"]
+    if program.ranks == 1:
+        return [sys.executable, *([] if torchs else ["-m", "warmgraph", "run"]), file]
+    ranks = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={program.ranks}"]
+    return [*ranks, *([file] if torchs else ["-m", "warmgraph", "run", file])]
+
+
+def _events(folder: Path) -> list[dict[str, Any]]:
+    """The journal's lines about graphs, of all processes, in their order."""
+    found = []
+    for path in (folder / "store" / "journal").rglob("*.jsonl"):
+        found += [json.loads(line) for line in path.read_text().splitlines() if '"outcome"' in line]
+    return [event for event in sorted(found, key=lambda event: event["time"]) if event.get("outcome") != "verified"]
+
+
+def measure(name: str, rounds: int) -> dict[str, Any]:
+    """Medians of the first call per way. Raises SystemExit if results differ or a warm run compiled something."""
+    found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="warmgraph-programs-") as folder:
+            for way in WAYS:
+                found[way].append(run(ALL[name], way, Path(folder)))
+    cold, warm = found["cold"], found["warm"]
+    if any(one["result"] != cold[0]["result"] for one in [*cold, *warm]):
+        raise SystemExit(f"{name}: results differ: {[one['result'] for one in [*cold, *warm]]}")
+    for one in warm:
+        if not one["counts"]["hit"] or one["counts"]["miss"] or one["counts"]["bypass"] or one["counts"]["failure"]:
+            raise SystemExit(f"{name}: a warm run is not hits alone: {one['counts']}")
+    seconds = {way: round(median(one["first_call"] for one in runs), 2) for way, runs in found.items()}
+    same = found["torch_cold"][0]["result"] == cold[0]["result"]
+    return {"seconds": seconds, "counts": {"cold": cold[0]["counts"], "warm": warm[0]["counts"]}, "as_inductor": same}
+
+
+def main() -> None:
+    """Measure the named programs, or all that are installed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="PROGRAM", help=f"of {', '.join(ALL)}")
+    parser.add_argument("--rounds", type=int, default=1)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - ALL.keys():
+        parser.error(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in arguments.names or ALL:
+        missing = [package for package in ALL[name].needs if importlib.util.find_spec(package) is None]
+        if missing:
+            sys.stderr.write(f"{name}: left out, {', '.join(missing)} is not installed\n")
+            continue
+        sys.stderr.write(f"{name} ...\n")
+        results[name] = {**measure(name, arguments.rounds), "rounds": arguments.rounds, "machine": machine()}
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    rows = [["program", *WAYS, "warm / torch_warm", "hits"]]
+    for name, one in results.items():
+        seconds = one["seconds"]
+        shares = f"{seconds['warm'] / seconds['torch_warm']:.2f}"
+        rows.append([name, *[f"{seconds[way]:.1f} s" for way in WAYS], shares, str(one["counts"]["warm"]["hit"])])
+    print_rows(rows)
+
+
+if __name__ == "__main__":
+    main()
