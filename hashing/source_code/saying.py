@@ -53,16 +53,11 @@ def said(value: Any) -> str:
     return encode(value)
 
 
-_SAYS_ITSELF = frozenset({type(None), bool, int, float, str})  # whose `repr` is that of no other type
-
-
 def plain_defaults(function: Any) -> str:
     """The defaults of a function of torch's: somebody may have set others. Empty where they are not plain."""
     found = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
-    if found[0] is None and found[1] is None:
+    if found == (None, None):
         return ""
-    if found[1] is None and all(type(item) in _SAYS_ITSELF for item in found[0]):
-        return repr(found[0])
     try:
         return encode(found)
     except Uncacheable:
