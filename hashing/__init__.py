@@ -5,7 +5,7 @@ from .cache_hash import cache_hash
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .key import KEY_VERSION, PART_NAMES, Key, Part
-from .origin import comes_with_torch, contents, foreign, is_generated_by_torch, is_torch_or_stdlib
+from .origin import comes_with_torch, foreign, is_generated_by_torch, is_torch_or_stdlib
 from .parts.ambient import ambient_state
 from .parts.graph import HOOKS, graph_modules, meta_value
 from .parts.hooks import Hook
@@ -32,7 +32,6 @@ __all__ = [
     "cache_hash",
     "changes_metadata",
     "comes_with_torch",
-    "contents",
     "describe",
     "described",
     "encode",

@@ -186,10 +186,10 @@ def _inside_function(function: types.FunctionType) -> Iterable[Any] | None:
         found += function.__defaults__
     if function.__kwdefaults__ is not None:
         found += function.__kwdefaults__.values()
-    return found + contents(function.__closure__) if function.__closure__ is not None else found
+    return found + _contents(function.__closure__) if function.__closure__ is not None else found
 
 
-def contents(cells: tuple[types.CellType, ...]) -> list[Any]:
+def _contents(cells: tuple[types.CellType, ...]) -> list[Any]:
     """What a function closes over, as far as it is bound."""
     try:
         return [cell.cell_contents for cell in cells]

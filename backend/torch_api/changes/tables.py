@@ -15,7 +15,7 @@ from operator import is_
 from typing import Any
 
 import torch
-from warmgraph.hashing import contents, foreign, is_generated_by_torch, plain_defaults, sha256_hex
+from warmgraph.hashing import foreign, is_generated_by_torch, plain_defaults, sha256_hex
 
 from .. import operators
 from .functions import patched_functions
@@ -169,15 +169,16 @@ _NAMED = (types.FunctionType, types.BuiltinFunctionType, type)
 
 def _identity(value: Any, texts: dict[int, str], depth: int = 5) -> str:
     """Which of torch's functions it is: two that are made by one have one name, and differ in what they close over."""
-    if type(value) in _SAYS_ITSELF:
+    if isinstance(value, (str, int, float, bool, type(None), torch.dtype)):
         return repr(value)
     if (text := texts.get(id(value))) is not None:
         return text
-    if type(value) is types.FunctionType:
+    if isinstance(value, types.FunctionType):
         code = value.__code__
         text = f"{value.__module__}.{value.__qualname__}:{code.co_name}:{code.co_firstlineno}"
         if value.__closure__ is not None and depth:
-            text += f"({', '.join([_identity(item, texts, depth - 1) for item in contents(value.__closure__)])})"
+            cells = [cell.cell_contents for cell in value.__closure__ if _is_bound(cell)]
+            text += f"({', '.join([_identity(content, texts, depth - 1) for content in cells])})"
         if value.__defaults__ is not None:
             text += plain_defaults(value)
     elif isinstance(value, functools.partial):
@@ -198,7 +199,11 @@ def _identity(value: Any, texts: dict[int, str], depth: int = 5) -> str:
     return text
 
 
-_SAYS_ITSELF = frozenset({str, int, float, bool, type(None), torch.dtype})
+def _is_bound(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def _foreign_in(tables: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:
