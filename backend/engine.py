@@ -245,12 +245,12 @@ class Engine:
 
 def _refusal(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
     """Why no compiler's result can be kept, whatever the graph says."""
-    if (unsupported := compat.unsupported()) is not None:
-        return Bypass(Reason.UNSUPPORTED_TORCH, unsupported)
     if compat.caches_disabled():
         return Bypass(Reason.CACHES_DISABLED, "torch.compiler.config.force_disable_caches is set")
     if compat.bisecting():
         return Bypass(Reason.UNSUPPORTED_MODE, "torch's compiler bisector is at work")
+    if (together := compat.ranks_compile_together()) is not None:
+        return Bypass(Reason.UNSUPPORTED_MODE, together)
     if (odd := compat.odd_graph(gm, inputs)) is not None:
         return Bypass(Reason.UNSUPPORTED_MODE, odd)
     return None

@@ -101,6 +101,8 @@ class Report:
 
     def bypass(self, reason: Reason, detail: str) -> None:
         self._write(Outcome.BYPASS, reason=reason, detail=detail)
+        if reason is Reason.UNSUPPORTED_TORCH:
+            return  # said once in this process, and not of each function
         warn_once(f"bypass {reason.value} {self.place}", "not cached: %s: %s (%s)", self.place, detail, reason.value)
 
     def failed(self, reason: Reason, failure: Failure) -> None:
