@@ -121,6 +121,12 @@ MESSAGES = [
         "(=128)",
     ),
     (
+        "skipping cudagraph due to function 3 reaching the cudagraph-managed input re-recording threshold (=5) on "
+        "cudagraph node 1 for input indices [0].",
+        "skip-rerecorded",
+        "input indices [0]",
+    ),
+    (
         "skipping cudagraphs due to ['mutated inputs', 'non-Tensor inputs']",
         "skip-mutation",
         "mutated inputs, non-Tensor",

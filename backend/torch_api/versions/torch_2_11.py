@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from .base import Version
 
+# Settings that later versions have and keys leave out.
+LACKS = frozenset(
+    {
+        "inductor.compile_worker_wait_timeout",
+        "inductor.compile_worker_watchdog_interval_seconds",
+        "inductor.compile_worker_mode",
+    }
+)
+
 PRISTINE: dict[str, dict[str, str]] = {
     "2.11.0+cu130": {
         "_functorch.aot_autograd.aot_autograd_decompositions": "e3b0c44298fc1c149afbf4c8996fb924",
@@ -28,4 +37,4 @@ PRISTINE: dict[str, dict[str, str]] = {
     },
 }
 
-VERSION = Version(tested=("2.11.0",), pristine=PRISTINE)
+VERSION = Version(tested=("2.11.0",), lacks=LACKS, pristine=PRISTINE)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from .base import Version
 
+# Settings that later versions have and keys leave out.
+LACKS = frozenset({"inductor.compile_worker_mode"})
+
 PRISTINE: dict[str, dict[str, str]] = {
     "2.14.1+cu130": {
         "_functorch.aot_autograd.aot_autograd_decompositions": "e3b0c44298fc1c149afbf4c8996fb924",
@@ -28,4 +31,4 @@ PRISTINE: dict[str, dict[str, str]] = {
     },
 }
 
-VERSION = Version(tested=("2.14.1",), pristine=PRISTINE)
+VERSION = Version(tested=("2.14.1",), lacks=LACKS, pristine=PRISTINE)
