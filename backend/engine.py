@@ -27,6 +27,7 @@ from .key.context import key_context
 from .key.saved_tensors_hooks import unsafe_reason
 from .reporting.fail_open import Failure, attempt, blames_entry
 from .reporting.report import Report, place_of
+from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
 from .torch_api import ddp
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
@@ -191,6 +192,8 @@ class Engine:
         facts = {"function": place.function, "file": place.file, "line": place.line}
         explained = attempt("explain", strict, self.cache.explained, miss, key.id, key.digests(), facts)
         miss = miss if isinstance(explained, Failure) else explained.value
+        named = attempt("explain", strict, name_other_torch, miss, self.cache)
+        miss = miss if isinstance(named, Failure) else named.value
         with report.phase("compile"):
             compiled = attempt("compile", strict, compile_kept, request, self.compiler)
             if isinstance(compiled, Failure):

@@ -93,6 +93,7 @@ class Report:
         """For the end of the line: what the nearest entry has otherwise, and how to see it."""
         if miss.differs and miss.nearest is not None:
             said = f"the nearest, {miss.nearest.key[:11]}, differs in {', '.join(miss.differs)}"
+            said += f" ({miss.detail})" if miss.detail else ""
         elif miss.detail is not None:
             said = miss.detail
         else:
