@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := PYTHONWARNINGS=ignore $(BIN)/pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types tests redis graphviz chromium wheel bench programs gpu-check clean
+.PHONY: help demo test test-torch lint types tests redis graphviz chromium wheel bench programs gpu-check clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,13 @@ types: $(VENV)/.dev
 # Compiles use more than one core each: two at once, however many there are.
 tests: $(VENV)/.dev redis graphviz chromium
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# Where it makes and keeps an environment for each version; elsewhere: ENVS=/folder.
+ENVS ?= .venvs
+
+test-torch: ## the tests that depend on torch, with another: VERSION=2.15.0 (6 GB, an hour; docs/versions.md)
+	@test -n "$(VERSION)" || { echo "which? make test-torch VERSION=2.15.0" >&2; exit 1; }
+	$(PYTHON) .ci/test_torch.py $(VERSION) --envs $(ENVS) $(ARGS)
 
 redis: ## a real redis-server, from the distribution's packages if it may be installed
 	@command -v redis-server >/dev/null || sh .ci/install-redis

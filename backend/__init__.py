@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .backend import warmgraph, warmgraph_cudagraphs
     from .torch_api.compile import unsupported
+    from .torch_api.versions import untested
 
 
 def adopt(torch: ModuleType, begin: Callable[[], None]) -> None:
@@ -40,18 +41,28 @@ def __getattr__(name: str) -> Any:
         try:
             from .torch_api.compile import unsupported
         except (ImportError, AttributeError) as error:
-            why = str(error)
+            why = _moved(str(error))
             return lambda: why
         return unsupported
+    if name == "untested":
+        from .torch_api.versions import untested
+
+        return untested
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _moved(what: str) -> str:
+    from .torch_api.versions.plain import not_as_needed
+
+    return not_as_needed(what)
 
 
 @functools.cache
 def _plain(name: str, why: str) -> Any:
     """For a torch without a private name that we import: its own compiler, with a line that says so."""
-    from .torch_api.plain import Plain
+    from .torch_api.versions.plain import Plain
 
-    return Plain(name, why)
+    return Plain(name, _moved(why))
 
 
-__all__ = ["adopt", "unsupported", "warmgraph", "warmgraph_cudagraphs"]
+__all__ = ["adopt", "unsupported", "untested", "warmgraph", "warmgraph_cudagraphs"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch.fx import GraphModule
-from warmgraph.cache import Mode, Settings, reset_in_child, settings
+from warmgraph.cache import Mode, Reason, Settings, reset_in_child, settings
 
 from .compilers.aot_cudagraphs import CudaGraphs
 from .compilers.inductor import Inductor
@@ -16,9 +16,11 @@ from .cudagraphs.record_ahead import take_option
 from .engine import Engine
 from .pgo.profiles import FrameProfiles, watch_sizes
 from .process_cache import opened
-from .reporting.fail_open import Failure, attempt
+from .reporting.fail_open import MOVED, Failure, attempt, what_moved
+from .reporting.report import Report, place_of
 from .torch_api import compile as compat
 from .torch_api.generated_code.lazy_module import use_lazy_debug_module
+from .torch_api.versions.plain import compile_plainly, not_as_needed, tell_once
 from .typing import Compiler
 
 
@@ -49,16 +51,41 @@ class Backend:
         *,
         mode: str | None = None,
         options: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        **unknown: Any,
     ) -> Callable[..., Any]:
-        record_ahead, options = take_option(options)
-        patches = self._compiler.options(mode, options)
+        """name: of the region, for logs (`torch.compile(name=...)`, since 2.15). unknown: what a newer torch adds."""
+        why = not_as_needed(f"it passes {', '.join(unknown)} on") if unknown else compat.unsupported()
+        if why is not None:
+            return self._plainly(why, gm, inputs, mode, options)
+        record_ahead, rest = take_option(options)
+        patches = self._compiler.options(mode, rest)
         current = settings()
         if current.mode is Mode.OFF:
             return self._compiler.compile(gm, inputs, patches, lambda reason, detail: None)
-        run = self._engine_for(current).compile(gm, inputs, patches, record_ahead=record_ahead)
+        try:
+            run = self._engine_for(current).compile(gm, inputs, patches, record_ahead=record_ahead)
+        except MOVED as error:
+            moved = what_moved(error)
+            if current.strict or moved is None:
+                raise
+            return self._plainly(not_as_needed(moved), gm, inputs, mode, options)
         if self._profiles is not None:
             attempt("profile", current.strict, self._profiles.tell, gm)
         return run
+
+    def _plainly(
+        self, why: str, gm: GraphModule, inputs: Sequence[Any], mode: str | None, options: Mapping[str, Any] | None
+    ) -> Callable[..., Any]:
+        """As torch's own backend does. Told in one line per process, and in the journal for each graph."""
+        tell_once(why)
+        attempt("journal", False, self._note, gm, why)
+        return compile_plainly(self.__name__, gm, inputs, mode, options)
+
+    def _note(self, gm: GraphModule, why: str) -> None:
+        current = settings()
+        if current.mode is not Mode.OFF:
+            Report(opened(current).journal, place_of(gm), self.__name__).bypass(Reason.UNSUPPORTED_TORCH, why)
 
     def prepare(self) -> None:
         """Called once, when `torch.compile` first names this backend. Raises ConfigError.
@@ -67,8 +94,10 @@ class Backend:
         remote store is made while Dynamo traces.
         """
         current = settings()
-        if compat.unsupported() is None:
-            attempt("profile", current.strict, watch_sizes)
+        if compat.unsupported() is not None:
+            return  # nothing of torch is touched
+        use_lazy_debug_module()
+        attempt("profile", current.strict, watch_sizes)
         if current.url is not None and current.mode is not Mode.OFF:
             attempt("connect", current.strict, self._engine_for, current)
 
@@ -85,7 +114,7 @@ class Backend:
 
         Dynamo has forgotten which sizes vary; what the store knows of that is read again.
         """
-        compat.reset_cudagraphs()
+        attempt("reset", False, compat.reset_cudagraphs)
         if self._profiles is not None:
             self._profiles.forget()
 
@@ -105,5 +134,4 @@ warmgraph_cudagraphs = Backend(CudaGraphs())
 @functools.lru_cache(maxsize=1)
 def prepare() -> None:
     """When a backend is first named. Raises ConfigError, then and each time after."""
-    use_lazy_debug_module()
     warmgraph.prepare()

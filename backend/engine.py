@@ -27,6 +27,7 @@ from .key.context import key_context
 from .key.saved_tensors_hooks import unsafe_reason
 from .reporting.fail_open import Failure, attempt, blames_entry
 from .reporting.report import Report, place_of
+from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
 from .torch_api import ddp
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
@@ -191,6 +192,8 @@ class Engine:
         facts = {"function": place.function, "file": place.file, "line": place.line}
         explained = attempt("explain", strict, self.cache.explained, miss, key.id, key.digests(), facts)
         miss = miss if isinstance(explained, Failure) else explained.value
+        named = attempt("explain", strict, name_other_torch, miss, self.cache)
+        miss = miss if isinstance(named, Failure) else named.value
         with report.phase("compile"):
             compiled = attempt("compile", strict, compile_kept, request, self.compiler)
             if isinstance(compiled, Failure):
@@ -245,12 +248,12 @@ class Engine:
 
 def _refusal(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
     """Why no compiler's result can be kept, whatever the graph says."""
-    if (unsupported := compat.unsupported()) is not None:
-        return Bypass(Reason.UNSUPPORTED_TORCH, unsupported)
     if compat.caches_disabled():
         return Bypass(Reason.CACHES_DISABLED, "torch.compiler.config.force_disable_caches is set")
     if compat.bisecting():
         return Bypass(Reason.UNSUPPORTED_MODE, "torch's compiler bisector is at work")
+    if (together := compat.ranks_compile_together()) is not None:
+        return Bypass(Reason.UNSUPPORTED_MODE, together)
     if (odd := compat.odd_graph(gm, inputs)) is not None:
         return Bypass(Reason.UNSUPPORTED_MODE, odd)
     return None

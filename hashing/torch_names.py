@@ -1,4 +1,4 @@
-"""Private names of torch that keys must know, as data: modules and attributes by name. Read on 2.11 to 2.13.
+"""Private names of torch that keys must know, as data: modules and attributes by name. Read on 2.11 to 2.15.
 
 `hashing` imports no other room, so they cannot be in `backend/torch_api/`. What user code may read of torch is in
 `source_code/purity.py`, in the same way.
@@ -9,6 +9,9 @@ from __future__ import annotations
 OPERATORS = "torch._ops"  # the module of operators' classes
 FAKE_TENSORS = "torch._subclasses.fake_tensor"
 OPAQUE = "torch._library.opaque_object"
+# What that module is asked, by the name since 2.14 (which warns of the older one at each call) and before.
+IS_OPAQUE = ("is_custom_class", "is_opaque_type")
+IS_OPAQUE_CONSTANT = ("is_opaque_constant_type", "is_opaque_value_type")
 PYTREE = "torch.utils._pytree"
 DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of modules
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from warmgraph.cache import Reason
 
+from ..torch_api.versions import KNOWN
+
 _MOST = 3  # operations that a detail names
 _LONGEST = 160
 
@@ -36,8 +38,9 @@ class Unrecorded:
     stack: str
 
 
-# How torch's messages begin, or what stands in them; the first that fits counts. Read in torch 2.13.
+# How torch's messages begin, or what stands in them; the first that fits counts. Those of single versions first.
 _RULES: tuple[tuple[str, Reason], ...] = (
+    *((text, Reason(reason)) for version in KNOWN.values() for text, reason in version.skips),
     (r"cpu device\b|cpu ops|DeviceCopy ops", Reason.SKIP_CPU),
     (r"multiple devices", Reason.SKIP_DEVICES),
     (r"function \d+ exceeding max re-recording limit", Reason.SKIP_RERECORDED),

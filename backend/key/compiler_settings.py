@@ -21,7 +21,7 @@ _WHERE = "where files lie on this host"
 _PATCHED = "patched to one value whenever we compile"
 
 # Settings that never reach generated code or what it does, each with the reason. All others are in the key, known or
-# not: a needless difference costs a compile, a forgotten one a wrong result. Read in torch 2.13's source.
+# not: a needless difference costs a compile, a forgotten one a wrong result. Read in the sources of 2.11 to 2.15.
 IGNORED_SETTINGS: Mapping[str, str] = {
     "inductor.fx_graph_cache": _TORCH_CACHES,
     "inductor.fx_graph_remote_cache": _TORCH_CACHES,
@@ -40,6 +40,8 @@ IGNORED_SETTINGS: Mapping[str, str] = {
     "inductor.quiesce_async_compile_pool": _HOW,
     "inductor.quiesce_async_compile_time": _HOW,
     "inductor.compile_worker_wait_timeout": _HOW,
+    "inductor.compile_worker_watchdog_interval_seconds": _HOW,
+    "inductor.compile_worker_mode": _HOW,
     "inductor.file_lock_timeout": _HOW,
     "inductor.worker_suppress_logging": _SHOWS,
     "inductor.verbose_progress": _SHOWS,
@@ -60,8 +62,10 @@ IGNORED_SETTINGS: Mapping[str, str] = {
     "comms.env_str": "a variable that torch's settings file leaves behind; the setting made from it is in the key",
 }
 
-# Debug output of a compile: nothing of it is written on a hit, whose code is the same. Except one, below.
+# Debug output of a compile: nothing of it is written on a hit, whose code is the same. But provenance is kept in the
+# result, and since 2.14 it may be written into the code.
 _IGNORED_PREFIX = "inductor.trace."
+_PROVENANCE = "inductor.trace.provenance_tracking"
 
 # Settings that name a file whose content steers the compiler.
 _BY_CONTENT = frozenset({"inductor.aten_distributed_optimizations.profile_guided_estimations_profile_path"})
@@ -75,7 +79,8 @@ def patched_settings(patches: Mapping[str, Any]) -> contextlib.AbstractContextMa
 def _reaches_code(module: str, name: str) -> str | None:
     """A setting's full name, or None for one that no compiled code depends on."""
     full = f"{module}.{name}"
-    return None if full in IGNORED_SETTINGS or full.startswith(_IGNORED_PREFIX) else full
+    ignored = full.startswith(_IGNORED_PREFIX) and not full.startswith(_PROVENANCE)
+    return None if ignored or full in IGNORED_SETTINGS else full
 
 
 def settings_in_force() -> dict[str, Any]:
@@ -89,8 +94,6 @@ def settings_in_force() -> dict[str, Any]:
             found[full] = _identify(full, value)
             if isinstance(value, dict) and len(value) > 1:
                 found[f"{full}.__order__"] = list(value)  # in which the passes that it names are run
-    # Whether provenance is kept in the result.
-    found["inductor.trace.provenance_tracking_level"] = compat.inductor_config.trace.provenance_tracking_level
     found.update(_of_torch_compiler())
     found["sm_carveout"] = compat.sm_carveout()
     found["dynamo.custom_ops_profile"] = compat.custom_ops_profile()
@@ -103,6 +106,7 @@ def settings_in_force() -> dict[str, Any]:
 _ELSEWHERE = frozenset(
     """
     job_id pgo_extra_read_key pgo_extra_write_key force_disable_caches dynamic_sources dynamic_values unbacked_sources
+    static_sources
     """.split()
 )
 

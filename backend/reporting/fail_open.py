@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -46,6 +50,24 @@ def attempt(stage: str, strict: bool, function: Callable[..., T], *args: Any) ->
         why = f"{type(error).__name__}: {error}".split("\n")[0]
         log.debug("%s failed", stage, exc_info=True)
         return Failure(stage, why, error)
+
+
+# What a name, an argument or a module of torch's that is no longer there raises where we use it.
+MOVED = (AttributeError, ImportError, TypeError)
+
+
+def what_moved(error: Exception) -> str | None:
+    """What is wrong and where, of an error that our own code raised; None of one that comes from deeper within.
+
+    A graph that cannot be compiled raises below torch's or the user's code, and that is to be seen.
+    """
+    # Not what is around our code: an environment, torch with it, may lie in a checkout.
+    rooms = [sys.modules[name] for name in ("warmgraph.backend", "warmgraph.cache", "warmgraph.hashing")]
+    here = tuple(f"{Path(str(room.__file__)).parent}{os.sep}" for room in rooms)
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or not frames[-1].filename.startswith(here):
+        return None
+    return f"{error} ({Path(frames[-1].filename).name}:{frames[-1].lineno})".split("\n")[0]
 
 
 # Trouble of this process or host, which says nothing of an entry.

@@ -93,6 +93,7 @@ class Report:
         """For the end of the line: what the nearest entry has otherwise, and how to see it."""
         if miss.differs and miss.nearest is not None:
             said = f"the nearest, {miss.nearest.key[:11]}, differs in {', '.join(miss.differs)}"
+            said += f" ({miss.detail})" if miss.detail else ""
         elif miss.detail is not None:
             said = miss.detail
         else:
@@ -101,6 +102,8 @@ class Report:
 
     def bypass(self, reason: Reason, detail: str) -> None:
         self._write(Outcome.BYPASS, reason=reason, detail=detail)
+        if reason is Reason.UNSUPPORTED_TORCH:
+            return  # said once in this process, and not of each function
         warn_once(f"bypass {reason.value} {self.place}", "not cached: %s: %s (%s)", self.place, detail, reason.value)
 
     def failed(self, reason: Reason, failure: Failure) -> None:

@@ -1,4 +1,4 @@
-"""A compile as Dynamo begins it: settings, inputs and their symbols, tracing contexts, results. Read on 2.11 to 2.13.
+"""A compile as Dynamo begins it: settings, inputs and their symbols, tracing contexts, results. Read on 2.11 to 2.15.
 
 Private names move. Each one is used through a function that says what it is for, and checked by
 `tests/backend/test_torch_compat.py`, which fails loudly when one is gone; `surface.py` looks before the first graph.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -46,6 +47,8 @@ from torch.utils._ordered_set import OrderedSet
 from torch.utils._pytree import tree_leaves
 
 from .surface import broken
+from .versions import too_old
+from .versions.plain import compile_plainly, not_as_needed
 
 __all__ = [
     "UNSET",
@@ -74,8 +77,6 @@ __all__ = [
     "tree_leaves",
 ]
 
-FIRST, LAST = (2, 11), (2, 13)
-
 output_code_log = torch._logging.getArtifactLogger("torch._inductor.codecache", "output_code")
 trace_structured = torch._logging.trace_structured
 
@@ -99,16 +100,11 @@ _guarding_hint = getattr(symbolic_shapes, "guarding_hint_or_throw", None) or (la
 
 
 def unsupported() -> str | None:
-    """None on a torch that warmgraph was read on, else one line on what to do."""
-    if (gone := broken()) is not None:
-        return f"torch {torch.__version__} is not as warmgraph needs it: {gone}; upgrade warmgraph or pin torch"
-    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-    if FIRST <= version <= LAST:
-        return None
-    return (
-        f"torch {torch.__version__} is not between {FIRST[0]}.{FIRST[1]} and {LAST[0]}.{LAST[1]}; "
-        "compiling as plain Inductor does. Upgrade warmgraph or pin torch"
-    )
+    """None on a torch that has all that is needed, tested or not; else one line on what to do."""
+    if (old := too_old()) is not None:
+        return old
+    moved = broken()
+    return None if moved is None else not_as_needed(moved)
 
 
 def caches_disabled() -> bool:
@@ -119,6 +115,29 @@ def bisecting() -> bool:
     """Whether torch's compiler bisector is at work, which turns passes on and off behind the settings."""
     bisector = sys.modules.get("torch._inductor.compiler_bisector")
     return bisector is not None and bool(bisector.CompilerBisector.bisection_enabled)
+
+
+# Settings under which ranks talk to each other while they compile, by module.
+_TOGETHER = (
+    ("functorch", "_sync_decision_cross_ranks"),
+    ("functorch", "_sync_cache_decision_cross_ranks"),  # since 2.15: torch's own caches agree on what is a hit
+    ("inductor", "distributed_max_autotune_gemm"),
+    ("inductor", "aten_distributed_optimizations.enable_overlap_scheduling"),
+    ("inductor", "aten_distributed_optimizations.spmd_check"),
+)
+
+
+def ranks_compile_together() -> str | None:
+    """A setting under which a rank that loads would leave those that compile waiting for it; None without one."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
+        return None
+    for module, name in _TOGETHER:
+        if name in config_modules[module]._config and functools.reduce(
+            getattr, name.split("."), config_modules[module]
+        ):
+            return f"{module}.{name} makes ranks talk to each other while they compile, and one that loads would not"
+    return None
 
 
 def odd_graph(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
@@ -221,9 +240,11 @@ def input_sources(gm: GraphModule) -> list[Any]:
 
 def compile_fx(gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Callable[..., Any]:
     """Inductor, as `torch.compile(backend="inductor")` calls it."""
-    from torch._inductor.async_compile import maybe_warm_pool
-    from torch._inductor.compile_fx import compile_fx as inductor
-
+    try:
+        from torch._inductor.async_compile import maybe_warm_pool
+        from torch._inductor.compile_fx import compile_fx as inductor
+    except ImportError:
+        return compile_plainly("warmgraph", gm, inputs, None, patches)
     maybe_warm_pool()
     return inductor(gm, inputs, config_patches=dict(patches))  # type: ignore[no-any-return]
 

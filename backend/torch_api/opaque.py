@@ -26,8 +26,9 @@ def with_classes(graph: Any, gm: GraphModule) -> None:
 
 def _classes_in(gm: GraphModule) -> Iterator[tuple[str, type]]:
     registry: Any = sys.modules["torch._library.opaque_object"]
+    is_constant = getattr(registry, "is_opaque_constant_type", None) or registry.is_opaque_value_type  # before 2.14
     for module in graph_modules(gm):
         for node in module.graph.nodes:
             for value in tree_leaves((node.args, node.kwargs)):
-                if registry.is_opaque_value_type(type(value)):
+                if is_constant(type(value)):
                     yield from registry.get_opaque_obj_repr(value)[1].items()

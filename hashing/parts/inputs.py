@@ -43,7 +43,7 @@ def fakes_of(gm: GraphModule, inputs: Sequence[Any], fresh: FreshFake) -> list[A
 _METADATA_MUTATORS = frozenset(
     """
     set_ resize_ resize_as_ as_strided_ t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ data requires_grad_
-    detach_ resize_storage_bytes_
+    detach_ resize_storage_bytes_ shallow_copy_data_
     """.split()
 )
 

@@ -22,16 +22,20 @@ def opaque_text(value: Any) -> str | None:
     """
     registry: Any = sys.modules.get(torch_names.OPAQUE)  # who registers a class has imported it
     kind = type(value)
-    if registry is None or not registry.is_opaque_type(kind):
+    if registry is None or not _ask(registry, torch_names.IS_OPAQUE, kind):
         return None
     name = importable_name(kind)
     of_class = f"{name} code {source_digest(kind, f'opaque class {name}')}"
     if registry.should_hoist(kind) and not registry.has_members(kind):
         return f"<opaque {of_class}>"
-    if registry.is_opaque_value_type(kind):
+    if _ask(registry, torch_names.IS_OPAQUE_CONSTANT, kind):
         text, names = registry.get_opaque_obj_repr(value)
         classes = {short: f"{importable_name(one)} {source_digest(one, short)}" for short, one in names.items()}
         return f"<opaque value {encode(text)} {encode(classes)} {of_class}>"
     if registry.has_members(kind):
         raise Uncacheable(f"an opaque object of class {name}, whose members may be read while it is traced")
     return f"<opaque reference {of_class}>"
+
+
+def _ask(registry: Any, names: tuple[str, ...], kind: type) -> bool:
+    return bool(next(getattr(registry, name) for name in names if hasattr(registry, name))(kind))

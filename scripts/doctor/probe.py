@@ -12,12 +12,13 @@ from typing import Any
 
 
 def probe() -> dict[str, Any]:
-    """`unsupported`, `entry_point` and `triton` hold what went wrong, or None."""
+    """`unsupported`, `entry_point` and `triton` hold what went wrong, or None; `untested` is a line or None."""
     import torch
 
     return {
         "version": str(torch.__version__),
         "unsupported": _unsupported(),
+        "untested": _untested(),
         "listed": "warmgraph" in torch.compiler.list_backends(),
         "entry_point": _entry_point(),
         "built_for": _built_for(torch),
@@ -33,6 +34,12 @@ def _unsupported() -> str | None:
     except (ImportError, AttributeError) as error:  # a torch that keeps its private names elsewhere
         return str(error)
     return unsupported()
+
+
+def _untested() -> str | None:
+    from warmgraph.backend import untested
+
+    return untested()
 
 
 def _entry_point() -> str | None:

@@ -57,9 +57,12 @@ def check_torch() -> Iterator[Finding]:
 def _judged(found: dict[str, Any]) -> Iterator[Finding]:
     about = f"torch {found['version']} ({found['built_for']})"
     if found["unsupported"] is not None:
-        yield problem("torch", f"nothing is cached: {found['unsupported']}", "`pip show warmgraph` says which it knows")
+        yield problem("torch", f"nothing is cached: {found['unsupported']}", "docs/versions.md says which it knows")
     elif found["caches_disabled"]:
         yield problem("torch", f"{about}, with its caches disabled", "unset TORCHINDUCTOR_FORCE_DISABLE_CACHES")
+    elif found["untested"] is not None:
+        advice = "nothing that is needed has moved, so it is used; `warmgraph verify` and WARMGRAPH_VERIFY compare hits"
+        yield warning("torch", found["untested"], advice)
     else:
         yield ok("torch", about)
     if not found["listed"]:

@@ -115,6 +115,39 @@ PLANTED = {
     "a function of C++ gone": ("del torch._C._get_sm_carveout_experimental", "_get_sm_carveout_experimental"),
 }
 
+ONE_LINE = (
+    SNAPSHOT
+    + """
+import warmgraph.backend, warmgraph
+if sys.argv[1] == "unknown":
+    backend = warmgraph.backend.warmgraph
+    calls = [lambda k=k: backend(gm, [torch.ones(2)], brand_new=k)(torch.ones(2))[0].tolist() for k in (1, 2)]
+    gm = torch.fx.symbolic_trace(lambda x: (x * 2,))
+else:
+    del torch._C._get_sm_carveout_experimental
+    names = "warmgraph", "warmgraph_cudagraphs"
+    if sys.argv[1] == "run":
+        warmgraph.backend.adopt(torch, lambda: None)
+        names = "inductor", "cudagraphs"
+    calls = [lambda name=name: torch.compile(lambda x: x * 2, backend=name)(torch.ones(2)).tolist() for name in names]
+values = [call() for call in calls]
+torch._dynamo.reset()
+warmgraph.flush()
+print(json.dumps({"said": said, "values": values, "stats": warmgraph.stats()}))
+"""
+)
+
+
+@pytest.mark.parametrize("what", ["unknown", "both", "run"])
+def test_whatever_has_moved_is_told_in_one_line_of_a_process(run_python, what):
+    """An argument that only a newer torch passes; both backends; and those that `warmgraph run` takes over."""
+    found = run_python(ONE_LINE, what)
+    assert found["values"] == [[2.0, 2.0]] * 2
+    assert len(found["said"]) == 1
+    assert ("brand_new" if what == "unknown" else "_get_sm_carveout_experimental") in found["said"][0]
+    assert found["stats"]["bypasses"] == 2  # the journal has each graph
+
+
 MOVED = (
     SNAPSHOT
     + """

@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from warmgraph.backend.pgo.profiles import watch_sizes
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api import operators as operator_compat
-from warmgraph.backend.torch_api import patches, safety
+from warmgraph.backend.torch_api import patches, safety, versions
 from warmgraph.backend.torch_api.changes import patterns, tables
 from warmgraph.backend.torch_api.changes import registries as registered
 from warmgraph.backend.torch_api.dynamic_sizes import innermost_backend
@@ -28,15 +28,25 @@ def parameters(function):
     return list(inspect.signature(function).parameters)
 
 
-def test_this_torch_is_one_that_was_read():
-    """On any other, warmgraph compiles as plain Inductor does."""
+def test_this_torch_is_one_that_was_run():
+    """It has all that is needed, and `versions/` has a file for it."""
     assert compat.unsupported() is None
+    assert versions.untested() is None
 
 
-def test_an_unknown_torch_is_said_to_be_one(monkeypatch):
-    """One line, with what to do."""
+def test_a_torch_that_is_newer_works_and_is_said_to_be_untested(monkeypatch):
+    """Nothing that is needed has moved; one that is too old is refused."""
     monkeypatch.setattr(torch, "__version__", "9.1.0+cpu")
-    assert "9.1.0" in compat.unsupported()
+    assert compat.unsupported() is None
+    assert "9.1.0" in versions.untested()
+    monkeypatch.setattr(torch, "__version__", "2.10.1")
+    assert "older than 2.11" in compat.unsupported()
+
+
+def test_each_version_that_is_known_names_the_build_that_it_was_run_on():
+    for (major, minor), version in versions.KNOWN.items():
+        assert all(build.startswith(f"{major}.{minor}.") for build in version.tested)
+        assert version.tested
 
 
 def test_the_functions_that_are_intercepted_have_the_arguments_that_are_expected():

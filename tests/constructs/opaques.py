@@ -6,7 +6,12 @@ cache.py (`test_opaque_*`).
 
 import torch
 from harness import case
-from torch._library.opaque_object import OpaqueBase, get_opaque_type_name, register_opaque_type
+from torch._library.opaque_object import get_opaque_type_name, register_opaque_type
+
+try:  # since 2.14
+    from torch._custom_class_base import CustomClassBase as OpaqueBase
+except ImportError:
+    from torch._opaque_base import OpaqueBase
 
 WITHOUT_KERNELS = True
 

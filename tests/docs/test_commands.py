@@ -39,6 +39,7 @@ NOT_RUN = {
     "pip install 'warmgraph[otel]'": "not on an index yet",
     "make demo": "the demo has a test of its own; this downloads its packages",
     "make test": "this is part of it",
+    "make test-torch VERSION=2.15.0": "gigabytes, and an hour",
     "pip install .": "CI installs it",
     "docker compose -f deploy/compose.yaml up -d": "needs a Docker daemon; nobody runs it",
 }

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from warmgraph.backend.key.context import key_context
+from warmgraph.backend.torch_api import versions
 from warmgraph.hashing import PART_NAMES, Cause, Key, KeyContext, Uncacheable, key_of
 
 
@@ -211,6 +212,7 @@ def test_a_function_of_torchs_own_extension_modules_has_a_name():
     assert not changed(key(f, X), key(f, Y))
 
 
+@pytest.mark.skipif(versions.at_hand() >= (2, 14), reason="torch 2.14 has an operator for `x.data = y`: it is cached")
 def test_a_refusal_names_no_address():
     """Reasons are counted and compared between processes."""
 
@@ -223,6 +225,21 @@ def test_a_refusal_names_no_address():
     assert isinstance(refusal.value.inner_exception, Uncacheable)
     assert "_lower_version_count_by_1" in str(refusal.value)
     assert " at 0x" not in str(refusal.value)
+
+
+def test_data_that_is_replaced_is_told_apart():
+    """`x.data = y` is an operator since 2.14, and the input is described as it was before."""
+
+    def f(x, y):
+        x.data = y
+        return x + 1
+
+    if versions.at_hand() < (2, 14):
+        pytest.skip("refused before 2.14: a function bound to a record of pybind11's")
+    first = key(f, torch.ones(3), torch.ones(4))
+    assert changed(first, key(f, torch.ones(5), torch.ones(4)))
+    assert changed(first, key(f, torch.ones(3), torch.ones(5)))
+    assert "size [3]" in first.texts()["inputs"]
 
 
 def test_a_function_from_outside_torch_is_refused_by_name():

@@ -12,11 +12,16 @@ import numpy
 import pytest
 import torch
 from torch._higher_order_ops import associative_scan, scan, while_loop
-from torch._library.opaque_object import OpaqueBase, get_opaque_type_name, register_opaque_type
+from torch._library.opaque_object import get_opaque_type_name, register_opaque_type
 from torch.func import jvp
 from warmgraph.backend.key.context import key_context
 from warmgraph.backend.key.saved_tensors_hooks import unsafe_reason
 from warmgraph.hashing import key_of
+
+try:  # since 2.14
+    from torch._custom_class_base import CustomClassBase as OpaqueBase
+except ImportError:
+    from torch._opaque_base import OpaqueBase
 
 X = torch.arange(12.0).reshape(3, 4) / 7
 

@@ -14,6 +14,7 @@ from torch._functorch._aot_autograd import autograd_cache, schemas
 from torch._inductor import codecache, compile_fx
 from torch._subclasses.fake_tensor import TensorMetadata
 from warmgraph.backend.key.compiler_settings import settings_in_force
+from warmgraph.backend.torch_api import versions
 
 from .fields import GRAPH
 from .input_fields import HOOKS, INPUTS, SYMBOLS
@@ -64,6 +65,20 @@ DETAILS: dict[str, str] = {
     "var_to_hint_override": "symbols: hint override",
     "precompile_enabled": "equivalent: bundled results, which ours always are",
 }
+
+# Fields that only some versions have: from the first to the last one.
+_NEVER = (99, 0)
+SOME: dict[str, tuple[tuple[int, int], tuple[int, int], str]] = {
+    "inputs_to_check": ((2, 11), (2, 12), "inputs: offset, static input"),  # whose alignment is checked at run time
+    "disable_amp": ((2, 11), (2, 12), "ambient: autocast.cpu, autocast.cuda"),
+    "compile_on_one_rank": ((2, 14), _NEVER, "compiler: compiler.compile_on_one_rank"),
+    "provenance_tracking_to_timeline": ((2, 14), _NEVER, "compiler: inductor.trace.provenance_tracking_to_timeline"),
+    "act_input_paths": ((2, 14), _NEVER, "inputs: subclass, subclass or not"),  # where results of collectives come in
+    "nested_inductor_config_patches": ((2, 14), _NEVER, "equivalent: a nested graph with such a note is refused"),
+    "region_activation_memory_budget_annotations": ((2, 15), _NEVER, "graph: annotation of a call"),
+    "custom_backend_codegen_implications": ((2, 15), _NEVER, "equivalent: of devices whose settings are refused"),
+}
+DETAILS |= {name: ours for name, (first, last, ours) in SOME.items() if first <= versions.at_hand() <= last}
 
 AOT_CONFIG: dict[str, str] = {
     "num_params_buffers": "inputs: metadata of a lifted attribute",
@@ -170,7 +185,8 @@ def test_every_field_of_a_compiles_settings_is_mapped(seen):
     configs = [details.aot_config for details in seen if hasattr(details, "aot_config")]
     assert configs
     assert told(AOT_CONFIG, {field.name for config in configs for field in dataclasses.fields(config)}) == set()
-    assert told(AOT_CONFIG, {field.name for field in dataclasses.fields(schemas.CacheableAOTConfig)}) == set()
+    cacheable = getattr(schemas, "CacheableAOTConfig", None)  # since 2.13
+    assert told(AOT_CONFIG, {field.name for field in dataclasses.fields(cacheable)} if cacheable else set()) == set()
     keywords = {name for details in seen for name in details.fx_kwargs}
     assert "is_backward" in keywords
     assert told(FX_KWARGS, keywords | compile_fx._CompileFxKwargs.__annotations__.keys()) == set()

@@ -1,0 +1,21 @@
+"""What is noted of one minor version of torch. Only what cannot be looked at in the torch at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One minor version, as it was read and run.
+
+    tested: the builds that the tests were run on. lacks: settings that other versions have and whose names are listed
+    somewhere. skips: (text, reason) of CUDA graphs, for messages of its own. pristine: by build, what Inductor's tables
+    are after a fresh import (`changes/pristine.py`).
+    """
+
+    tested: tuple[str, ...]
+    lacks: frozenset[str] = frozenset()
+    skips: tuple[tuple[str, str], ...] = ()
+    pristine: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
