@@ -3,7 +3,7 @@
     make programs                                   # all that are installed, a few minutes each
     python -m benchmarks.programs trainer peft_lora --rounds 3
 
-Nothing in examples/programs knows of warmgraph: `warmgraph run` takes what would go to Inductor (vLLM is told the name).
+Nothing in examples/programs knows of warmgraph: `warmgraph run` takes what would go to Inductor (vLLM is told a name).
 A warm run is on a fresh host: nothing but the store is there, and no C++ compiler. Results have to be equal bit
 for bit, a warm run must have hits alone; a program that breaks one of these fails the command. Rounds are interleaved,
 medians are reported. Writes benchmarks/results/programs.json.

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+
 import warmgraph
 
 PROGRAM = """
