@@ -64,6 +64,7 @@ def run(program: Program, way: str, folder: Path) -> dict[str, Any]:
         "VLLM_CACHE_ROOT": str(state / "vllm"),
         "WARMGRAPH_DIR": str(folder / "store"),
         "PYTHONPATH": str(PROGRAMS),
+        "OMP_NUM_THREADS": "1",  # threads add into a gradient in any order (an embedding's), and no two runs are equal
     }
     if way == "warm":
         environment |= {"PATH": str(Path(sys.executable).parent), "CXX": "/no/compiler"}
