@@ -130,20 +130,17 @@ def counts_of(said: str) -> str:
 
 def write(found: dict[str, str]) -> None:
     """Put the row into the page's table: in its place by version, with what an older row says of other columns."""
-    text = PAGE.read_text()
-    begin = text.index(f"| {COLUMNS[0]} |")
-    head, _, rest = text[begin:].partition("\n|---")
-    rule, _, rest = rest.partition("\n")
-    lines, _, after = rest.partition("\n\n")
+    lines = PAGE.read_text().splitlines()
+    first = lines.index(f"| {' | '.join(COLUMNS)} |") + 2
+    last = next(number for number, line in enumerate(lines) if number >= first and not line.startswith("|"))
     rows = {}
-    for line in lines.splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+    for line in lines[first:last]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
         rows[cells[0]] = dict(zip(COLUMNS, cells, strict=True))
-    row = dict.fromkeys(COLUMNS, "not run") | rows.get(found["torch"], {}) | found
-    rows[found["torch"]] = row
+    rows[found["torch"]] = dict.fromkeys(COLUMNS, "not run") | rows.get(found["torch"], {}) | found
     ordered = sorted(rows.values(), key=lambda row: [int(part) for part in re.findall(r"\d+", row["torch"])[:3]])
-    table = "\n".join("| " + " | ".join(row[column] for column in COLUMNS) + " |" for row in ordered)
-    PAGE.write_text(f"{text[:begin]}{head}\n|---{rule}\n{table}\n\n{after}")
+    lines[first:last] = ["| " + " | ".join(row[column] for column in COLUMNS) + " |" for row in ordered]
+    PAGE.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

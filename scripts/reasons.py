@@ -63,8 +63,8 @@ REASONS: dict[str, tuple[str, str]] = {
         "unset TORCHINDUCTOR_FORCE_DISABLE_CACHES, or WARMGRAPH_MODE=off",
     ),
     Reason.UNSUPPORTED_TORCH.value: (
-        "this version of torch is not known to warmgraph",
-        "use a version that `pip show warmgraph` requires",
+        "this torch is not as warmgraph needs it",
+        "upgrade warmgraph, or use a torch that docs/versions.md lists",
     ),
     Reason.UNSUPPORTED_MODE.value: (
         "a setting of torch under which results cannot be kept",

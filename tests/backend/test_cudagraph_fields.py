@@ -15,7 +15,8 @@ from warmgraph.cache import flush, stats
 
 FIELDS = (
     "mutated_inputs mutated_input_idxs device_types device_idxs partition_maps inputs_to_check output_strides "
-    "disabled_cudagraphs_reason cudagraph_info _defers_input_alignment _warmgraph_unrecorded"
+    "disabled_cudagraphs_reason cudagraph_info _defers_input_alignment _warmgraph_unrecorded "
+    "kernel_free_cudagraph"
 ).split()
 KEYWORDS = ("static_input_idxs", "is_backward", "is_inference")
 

@@ -74,7 +74,7 @@ def outcome(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     except Exception as error:
         # Not Dynamo's "backend='warmgraph' raised:", but what it raised.
         lines = [line for line in str(error).strip().split("\n") if not line.startswith("backend='")] or [""]
-        return Raised(type(error).__name__, re.sub(r"0x[0-9a-f]+|<eval_with_key>[.\d]+", "...", lines[0]))
+        return Raised(type(error).__name__, re.sub(r"0x[0-9a-f]+|<eval_with_key>[.\d]+|\b\d{12,}\b", "...", lines[0]))
 
 
 def raised(function: Callable[..., Any], *args: Any, **named: Any) -> Raised:

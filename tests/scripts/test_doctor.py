@@ -347,3 +347,24 @@ def test_a_clock_that_is_wrong_is_told(server: Any, monkeypatch: pytest.MonkeyPa
     program = shift + "from warmgraph.scripts.doctor.server import check_server; print(*check_server(), sep='\\n')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert re.search(r"its clock is 1[12]\d s behind this host's", done.stdout), done.stdout
+
+
+def test_a_torch_that_nobody_tested_is_a_warning_and_one_that_has_moved_a_problem():
+    """Both name the version; what works is used."""
+    from warmgraph.scripts.doctor import toolchain
+
+    told = {
+        "version": "9.1.0",
+        "built_for": "CPU",
+        "unsupported": None,
+        "untested": "torch 9.1.0 was not tested",
+        "caches_disabled": False,
+        "listed": True,
+        "entry_point": None,
+        "devices": [],
+        "triton": {"version": None, "error": None},
+    }
+    first = next(toolchain._judged(told))
+    assert (first.verdict, "9.1.0" in first.found) == (Verdict.WARNING, True)
+    first = next(toolchain._judged({**told, "unsupported": "torch 9.1.0 is not as warmgraph needs it"}))
+    assert (first.verdict, "nothing is cached" in first.found) == (Verdict.PROBLEM, True)
