@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,9 +20,10 @@ from warmgraph.cache import (
     CorruptEntry,
     DiskStore,
     Mode,
+    RedisStore,
     Selection,
+    StoreUnavailable,
     Transferred,
-    Untrusted,
     Watch,
     copy_entries,
     export_bundle,
@@ -77,7 +79,8 @@ def _selecting(moment: str) -> Callable[[Any], Any]:
 def export_command(since: float | None, prefixes: tuple[str, ...], place: str, as_json: bool) -> int:
     """Write entries to one file, to bake into an image.
 
-    The file is signed if there is a signing key. Damaged entries are left out.
+    Entries keep their signatures; what was compiled here without a key is signed, if there is one now. Damaged entries
+    are left out.
     """
     if place == "-" and as_json:
         raise click.UsageError("--json and --to - both want stdout; give --to a file")
@@ -92,7 +95,7 @@ def export_command(since: float | None, prefixes: tuple[str, ...], place: str, a
     with _output(place) as out, _progress("exporting", len(files)) as watch:
         report = export_bundle(source, out, files, verifier=local_verifier(settings()), signer=signer, watch=watch)
     if signer is None:
-        talk("not signed: import takes it only with WARMGRAPH_TRUST=network. TIP: warmgraph keygen --help")
+        talk("no key signs here: import takes what was compiled here only with WARMGRAPH_TRUST=network")
     _tell_left_out(report, "TIP: warmgraph verify --fix")
     _summary(report, f"exported {_amount(report)}", as_json, to_stderr=place == "-")
     return _status(report)
@@ -131,15 +134,16 @@ def import_command(bundle: str, as_json: bool) -> int:
     """Add a bundle's entries to the store.
 
     BUNDLE is a file that `warmgraph export` made; - for stdin. Each entry is verified before it is kept; those
-    before a damage stay. The bundle must be signed with a key that is known here, unless WARMGRAPH_TRUST=network.
+    before a damage stay. It must be signed with a key that is known here, unless WARMGRAPH_TRUST=network, and keeps
+    that signature. What is newer here is not replaced.
     """
     current = settings()
     verifier = remote_verifier(current)
     store = _writable_store("import")
     with _input(bundle) as source, _progress("importing") as watch:
-        report = import_bundle(source, store, verifier=verifier, watch=watch)
+        report = import_bundle(source, store, verifier=verifier, here=local_verifier(current), watch=watch)
     _tell_left_out(report, "TIP: export it again")
-    if report.stopped is not None and not isinstance(report.stopped, Untrusted):
+    if report.stopped is not None:
         report = replace(report, stopped=type(report.stopped)(f"{report.stopped} (what came before that is kept)"))
     _summary(report, f"imported {_amount(report)}, to {store.root}", as_json, name="stdin" if bundle == "-" else bundle)
     _keep_within(store)
@@ -154,11 +158,13 @@ def _input(bundle: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        source = Path(bundle).open("rb")  # noqa: SIM115 (only opening is translated; the block below closes it)
+        descriptor = os.open(bundle, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not block
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise click.UsageError(f"BUNDLE={bundle!r}: expected a file that can be read ({reason})") from error
-    with source:
+    with open(descriptor, "rb") as source:  # noqa: PTH123 (a descriptor, not a path)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise click.UsageError(f"BUNDLE={bundle!r}: expected a regular file; for a pipe, - and stdin")
         yield source
 
 
@@ -171,11 +177,18 @@ def _input(bundle: str) -> Iterator[BinaryIO]:
 def push(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
     """Copy local entries to the server at WARMGRAPH_URL.
 
-    Those that are there already are passed by. Signed anew with the signing key.
+    Those that are there already are passed by. What is signed keeps its signature; what was compiled here without a
+    key is signed.
     """
     remote = remote_store("push")
     current = settings()
     _check_mode("push", "url_mode", current.url_mode)
+    if remote.readonly:
+        raise ConfigError(
+            "WARMGRAPH_SIGNING_KEY_FILE holds public halves alone, and what goes to a server is signed: push from a "
+            "host that has a secret key (`warmgraph keygen`)"
+        )
+    _learn(remote)
     store = find_store()
     files = select_local(store, Selection(since, prefixes)) if store is not None else []
     report = Transferred()
@@ -206,6 +219,7 @@ def pull(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
     remote = remote_store("pull")
     current = settings()
     store = _writable_store("pull")
+    _learn(remote)
     with _progress("pulling") as watch:
         report = copy_entries(
             remote,
@@ -223,6 +237,12 @@ def pull(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
 
 
 # -- what they share
+
+
+def _learn(remote: RedisStore) -> None:
+    """What is revoked is not carried any further. A server that does not answer is told of by what comes next."""
+    with suppress(StoreUnavailable):
+        remote.fetch_revocations()
 
 
 def _writable_store(command: str) -> DiskStore:
@@ -278,7 +298,7 @@ def _tell_left_out(report: Transferred, on_damage: str) -> None:
     for count, what, advice in (
         (report.damaged, "damaged", on_damage),
         (report.incomplete, "incomplete", "Blobs of theirs were evicted"),
-        (report.untrusted, "not trusted", "Their key is not known here. TIP: add it to WARMGRAPH_SIGNING_KEY_FILE"),
+        (report.untrusted, f"not trusted ({report.why})", "TIP: `warmgraph config` lists the keys known here"),
     ):
         if count:
             talk(f"left out {count} entries that are {what}. {advice}")

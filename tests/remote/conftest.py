@@ -47,7 +47,7 @@ def ref_of(data: bytes, role: Role = Role.AOT_RESULT, encoding: str = "zstd") ->
 
 
 def open_store(url: str, *, timeout: float | None = 10.0, **changes: Any) -> RedisStore:
-    """A store that signs.
+    """A store.
 
     timeout: seconds for a request, where `url` does not say. A busy machine's, as most tests are not about silence;
     None: the product's own.
@@ -55,7 +55,7 @@ def open_store(url: str, *, timeout: float | None = 10.0, **changes: Any) -> Red
     parsed = parse_url(url)
     if timeout is not None and "_timeout=" not in url:
         parsed = replace(parsed, deadline=timeout, connect_deadline=timeout)
-    settings = {"namespace": "tests", "signer": RING.signer, "verifier": RING.verifier(unsigned=False), "ttl": 3600.0}
+    settings = {"namespace": "tests", "ttl": 3600.0}
     return RedisStore(parsed, **(settings | changes))
 
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...format.codec import MAX_ENTRY_BYTES, decode_entry
-from ...format.seal import HEADER_BYTES, Verifier, same_entry, unseal
+from ...format.seal import MAX_HEADER_BYTES, Verifier, accept_checksum, same_entry, unseal
 from ...typing import BlobRef, Entry, Role, SimilarEntry, StoreUnavailable
 from . import eviction, verify
 from . import similar_files as near_files
@@ -49,13 +49,13 @@ _WHY_BYTES = 4096
 class DiskStore:
     """A folder of entries and blobs. Raises StoreUnavailable at once when the folder is not private.
 
-    verifier: whose seals the tools below believe (lookups have their own); None: checksums only.
+    verifier: whose seals the tools below believe (lookups have their own).
     The folder is created when missing (unless readonly, which then holds nothing). One that cannot be
     written still serves reads.
     """
 
     def __init__(
-        self, root: Path, *, readonly: bool = False, name: str = "disk", verifier: Verifier | None = None
+        self, root: Path, *, readonly: bool = False, name: str = "disk", verifier: Verifier = accept_checksum
     ) -> None:
         self.name = name
         self.verifier = verifier
@@ -69,7 +69,7 @@ class DiskStore:
 
     def entries(self, key: str) -> Iterator[tuple[str, bytes]]:
         for file in self.layout.entries_of(self.layout.variants(key)):
-            sealed = read_bounded(file.path, HEADER_BYTES + MAX_ENTRY_BYTES)
+            sealed = read_bounded(file.path, MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
             if sealed is not None:  # None: evicted or quarantined in the meantime
                 yield file.variant, sealed
 
@@ -157,7 +157,7 @@ class DiskStore:
 
     def read_entry(self, key: str, variant: str) -> tuple[Entry, int] | None:
         """One entry, checked, and the size of its own file; None when absent. Raises CorruptEntry, Untrusted."""
-        sealed = read_bounded(self.layout.entry(key, variant), HEADER_BYTES + MAX_ENTRY_BYTES)
+        sealed = read_bounded(self.layout.entry(key, variant), MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
         if sealed is None:
             return None
         return decode_entry(key, unseal(key, sealed, self.verifier)), len(sealed)
