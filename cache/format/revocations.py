@@ -61,7 +61,7 @@ def statement(said: Revocation, signer: Signer | None) -> bytes:
     return len(sealed).to_bytes(_LENGTH_BYTES, "big") + sealed
 
 
-def pieces(data: bytes) -> Iterator[bytes]:
+def split(data: bytes) -> Iterator[bytes]:
     """The statements in a list, each with its length, unchecked; up to where it is no list any more."""
     at = 0
     while at + _LENGTH_BYTES < len(data):
@@ -84,7 +84,11 @@ class Revocations:
 
     @property
     def data(self) -> bytes:
-        return b"".join(list(self._known))
+        return b"".join(self.pieces())
+
+    def pieces(self) -> list[bytes]:
+        """Each statement, as it stands in a list."""
+        return list(self._known)
 
     def listed(self) -> list[Revocation]:
         """Newest first."""
@@ -93,7 +97,7 @@ class Revocations:
     def learn(self, data: bytes, verifier: Verifier) -> bool:
         """Add what `verifier` believes of a list; whether that was anything new."""
         fresh: dict[bytes, Revocation] = {}
-        for piece in pieces(data):
+        for piece in split(data):
             if piece not in self._known and piece not in fresh:
                 said = _opened(piece[_LENGTH_BYTES:], verifier)
                 if said is not None:

@@ -148,7 +148,7 @@ def unseal(name: str, sealed: bytes, verifier: Verifier = accept_checksum) -> by
 def _stranger(algorithm: int, key_id: bytes) -> CorruptEntry:
     """Somebody's seal, or none at all: a flipped bit there must not pass for a stranger."""
     if algorithm in (HMAC_SHA256, ED25519) and key_id != _NOBODY:
-        return Untrusted(f"signed with a key that is not known here ({key_id.hex()})")
+        return Untrusted(f"signed with key {key_id.hex()}, which is not known here")
     return CorruptEntry(f"sealed in no way that is known (algorithm {algorithm}, key id {key_id.hex()})")
 
 
@@ -157,7 +157,7 @@ def _stranger(algorithm: int, key_id: bytes) -> CorruptEntry:
 
 def header_bytes(sealed: bytes) -> int:
     """Where the body begins; 0 for what is not a seal."""
-    return _FIXED_BYTES + _MAC_BYTES[sealed[_ALGORITHM]] if _is_sealed(sealed) else 0
+    return _FIXED_BYTES + _mac_bytes(sealed) if _is_sealed(sealed) else 0
 
 
 def generation_of(sealed: bytes) -> int:
@@ -221,9 +221,13 @@ def _again(name: str, sealed: bytes, signer: Signer, namespace: str) -> bytes:
 
 
 def _is_sealed(sealed: bytes) -> bool:
-    if len(sealed) < _FIXED_BYTES or not sealed.startswith(_MAGIC):
-        return False
-    return len(sealed) >= _FIXED_BYTES + _MAC_BYTES.get(sealed[_ALGORITHM], MAX_HEADER_BYTES)
+    begins = len(sealed) >= _FIXED_BYTES and sealed.startswith(_MAGIC)
+    return begins and len(sealed) >= _FIXED_BYTES + _mac_bytes(sealed)
+
+
+def _mac_bytes(sealed: bytes) -> int:
+    """Of an algorithm that is not known, the most that any has: it is never believed."""
+    return _MAC_BYTES.get(sealed[_ALGORITHM], max(_MAC_BYTES.values()))
 
 
 def _message(head: bytes, namespace: str, name: str, body: bytes) -> bytes:

@@ -24,6 +24,7 @@ from warmgraph.cache import (
     Selection,
     StoreUnavailable,
     Transferred,
+    Untrusted,
     Watch,
     copy_entries,
     export_bundle,
@@ -43,6 +44,11 @@ from ..store.command import find_store
 from .remote import remote_store
 
 _PREFIX = re.compile(r"wg1[0-9a-f]{0,64}")
+_NOT_TRUSTED = (
+    "it is {}, and whoever made or changed it could run code here. Set WARMGRAPH_SIGNING_KEY_FILE to a file that holds "
+    "the key it was signed with (`warmgraph config` lists those known here), or export it where there is one; "
+    "WARMGRAPH_TRUST=network takes what is not signed at all"
+)
 _FIELDS = ("entries", "blobs", "bytes", "skipped", "incomplete", "damaged", "untrusted")
 
 
@@ -95,7 +101,9 @@ def export_command(since: float | None, prefixes: tuple[str, ...], place: str, a
     with _output(place) as out, _progress("exporting", len(files)) as watch:
         report = export_bundle(source, out, files, verifier=local_verifier(settings()), signer=signer, watch=watch)
     if signer is None:
-        talk("no key signs here: import takes what was compiled here only with WARMGRAPH_TRUST=network")
+        talk(
+            "no key signs here: import takes what was compiled here only with WARMGRAPH_TRUST=network. TIP: warmgraph keygen"
+        )
     _tell_left_out(report, "TIP: warmgraph verify --fix")
     _summary(report, f"exported {_amount(report)}", as_json, to_stderr=place == "-")
     return _status(report)
@@ -142,8 +150,11 @@ def import_command(bundle: str, as_json: bool) -> int:
     store = _writable_store("import")
     with _input(bundle) as source, _progress("importing") as watch:
         report = import_bundle(source, store, verifier=verifier, here=local_verifier(current), watch=watch)
-    _tell_left_out(report, "TIP: export it again")
-    if report.stopped is not None:
+    if report.untrusted and not (report.entries or report.skipped or report.stopped):
+        report = replace(report, stopped=Untrusted(_NOT_TRUSTED.format(report.why)))
+    else:
+        _tell_left_out(report, "TIP: export it again")
+    if report.stopped is not None and not isinstance(report.stopped, Untrusted):
         report = replace(report, stopped=type(report.stopped)(f"{report.stopped} (what came before that is kept)"))
     _summary(report, f"imported {_amount(report)}, to {store.root}", as_json, name="stdin" if bundle == "-" else bundle)
     _keep_within(store)
@@ -162,9 +173,10 @@ def _input(bundle: str) -> Iterator[BinaryIO]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise click.UsageError(f"BUNDLE={bundle!r}: expected a file that can be read ({reason})") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise click.UsageError(f"BUNDLE={bundle!r}: expected a regular file; for a pipe, - and stdin")
     with open(descriptor, "rb") as source:  # noqa: PTH123 (a descriptor, not a path)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise click.UsageError(f"BUNDLE={bundle!r}: expected a regular file; for a pipe, - and stdin")
         yield source
 
 

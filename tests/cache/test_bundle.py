@@ -104,7 +104,7 @@ def test_a_lookup_hits_afterwards(source: DiskStore, tmp_path: Path, opener: Any
     moved = opener(dir=root, namespace="team", signing_key=key).lookup(make.key_of(2), make.always)
     assert isinstance(moved, Miss)
     assert moved.reason is Reason.CORRUPT
-    keyless = opener(dir=root, signing_key="").lookup(make.key_of(2), make.always)
+    keyless = opener(dir=root, namespace="default", signing_key="").lookup(make.key_of(2), make.always)
     assert isinstance(keyless, Miss)
     assert keyless.reason is Reason.UNTRUSTED
 

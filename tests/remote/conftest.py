@@ -59,10 +59,21 @@ def open_store(url: str, *, timeout: float | None = 10.0, **changes: Any) -> Red
     return RedisStore(parsed, **(settings | changes))
 
 
+def listed(*entries: tuple[str, int, bytes]) -> bytes:
+    """(variant, generation, sealed) as they lie in Redis; a second writing of the format, by its documentation."""
+    return b"".join(b"%s %d %d\n%s" % (variant.encode(), at, len(data), data) for variant, at, data in entries)
+
+
 @pytest.fixture
 def make() -> SimpleNamespace:
     return SimpleNamespace(
-        key_of=key_of, ref_of=ref_of, open_store=open_store, ring=RING, Mode=proxying.Mode, servers=servers
+        key_of=key_of,
+        ref_of=ref_of,
+        open_store=open_store,
+        ring=RING,
+        Mode=proxying.Mode,
+        servers=servers,
+        listed=listed,
     )
 
 

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .requests import nodes_of
+
 Argument = str | bytes | int
 MAX_VARIANTS = 64  # under one key: those written longest ago go
 
@@ -39,6 +41,15 @@ class Script:
                 return redis.eval(self.text, len(keys), *keys, *arguments)
             except NoPermissionError:
                 raise missing from None
+
+
+def install(redis: Any) -> int:
+    """Load all scripts, on every node; how many there are. For who may use SCRIPT."""
+    for node in nodes_of(redis):
+        for script in ALL:
+            if node.script_load(script.text) not in (script.sha, script.sha.encode()):
+                raise ValueError("not the answer to SCRIPT LOAD")
+    return len(ALL)
 
 
 # text: a string, if it is one and not longer than ours; '' else. number: the digits of a token, or of a fence that says

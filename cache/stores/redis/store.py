@@ -33,7 +33,7 @@ from .calls import seconds_for
 from .client import WRITE_SECONDS, Client, Clients
 from .names import REVOCATIONS, Names
 from .requests import lengths_at, pipelined, read, stored, up_to, values_at
-from .scripts import MAX_VARIANTS, PUT_ENTRY, RELATE, REMOVE_ENTRY, REVOKE, Argument
+from .scripts import MAX_VARIANTS, PUT_ENTRY, RELATE, REMOVE_ENTRY, REVOKE, Argument, install
 from .stream import StreamTail
 from .ttl_refresh import TtlRefresher
 
@@ -213,13 +213,18 @@ class RedisStore:
         arguments: list[Argument] = [statement, MAX_LIST_BYTES]
         self._write("write a revocation", partial(REVOKE.run, keys=[REVOCATIONS], arguments=arguments), len(statement))
 
-    def fetch_revocations(self) -> None:
-        """Hand over the list as it is now. Raises StoreUnavailable."""
+    def fetch_revocations(self) -> bytes:
+        """The list as it is now, handed over as well. Raises StoreUnavailable."""
         asked: list[tuple[str | bytes, int]] = [(REVOCATIONS, MAX_LIST_BYTES)]
         seconds = seconds_for(MAX_LIST_BYTES, self.clients.deadline)
         [value] = self.clients.large.run(partial(values_at, wanted=asked), seconds, doing="read revocations")
         if value:
             self._revoked(value)
+        return value or b""
+
+    def install_scripts(self) -> int:
+        """Load our scripts, for writers that may not; how many there are. Raises StoreUnavailable."""
+        return self._write("load scripts", install, 0)
 
     # -- for tools and for whoever decides whether to use this store
 
