@@ -22,8 +22,7 @@ from .config.config import (
     store_root,
 )
 from .config.parsing import Mode
-from .format.revocations import MAX_LIST_BYTES
-from .format.seal import Verifier
+from .format.revocations import MAX_LIST_BYTES, Revocations
 from .journal.journal import Journal
 from .profiles.store import Place, ProfileStore
 from .stores.circuit_breaker import Health, Probe
@@ -135,17 +134,19 @@ def open_remote(settings: Settings) -> RedisStore | None:
         namespace=settings.namespace,
         ttl=settings.ttl,
         readonly=remote_readonly(settings),
-        revoked=partial(learn_revocations, settings),
+        revoked=partial(learn_revocations, settings, known=revocations_of(settings)),
     )
 
 
-def learn_revocations(settings: Settings, data: bytes, verifier: Verifier | None = None) -> bool:
+def learn_revocations(
+    settings: Settings, data: bytes, *, local: bool = False, known: Revocations | None = None
+) -> bool:
     """Add a list of revocations to what is known here, and keep it in the folder; whether anything in it was new.
 
-    verifier: whose statements count; without one, those that count on a server.
+    local: it was made here, not read from a server. known: to what it is added, if not to what these settings know.
     """
-    known, file = revocations_of(settings), revocations_file(settings)
-    if not known.learn(data, verifier or remote_verifier(settings)):
+    known, file = known or revocations_of(settings), revocations_file(settings)
+    if not known.learn(data, local_verifier(settings) if local else remote_verifier(settings)):
         return False
     logger.info("%d revocations are known (`warmgraph revocations`)", len(known.listed()))
     if Mode.READONLY not in (settings.mode, settings.dir_mode):

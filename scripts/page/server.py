@@ -54,8 +54,8 @@ def is_loopback(address: str) -> bool:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `live`. token: what who asks must know; without one this host's user alone is answered. Raises OSError when
-    it cannot listen.
+    """Serves `live`. token: what who asks must know; without one this host's user alone is answered. Raises OSError
+    when it cannot listen.
     """
 
     daemon_threads = True

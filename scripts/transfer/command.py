@@ -101,9 +101,7 @@ def export_command(since: float | None, prefixes: tuple[str, ...], place: str, a
     with _output(place) as out, _progress("exporting", len(files)) as watch:
         report = export_bundle(source, out, files, verifier=local_verifier(settings()), signer=signer, watch=watch)
     if signer is None:
-        talk(
-            "no key signs here: import takes what was compiled here only with WARMGRAPH_TRUST=network. TIP: warmgraph keygen"
-        )
+        talk("no key signs here (`warmgraph keygen`): import takes what it compiled only with WARMGRAPH_TRUST=network")
     _tell_left_out(report, "TIP: warmgraph verify --fix")
     _summary(report, f"exported {_amount(report)}", as_json, to_stderr=place == "-")
     return _status(report)

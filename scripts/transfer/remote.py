@@ -131,7 +131,9 @@ def _yes(value: object) -> str:
     name="install-scripts", epilog=epilog("warmgraph install-scripts", "the server cannot be reached or refuses")
 )
 def install_scripts() -> int:
-    """Load warmgraph's scripts into the server at WARMGRAPH_URL, for writers that may call them and send none.
+    """Load warmgraph's scripts into the server.
+
+    The one at WARMGRAPH_URL; for writers that may call them and send none.
 
     Run it as a user who may use SCRIPT LOAD (an administrator), after each start of the server, which forgets them.
     """

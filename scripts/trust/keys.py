@@ -21,7 +21,9 @@ from ..output import epilog, json_option, print_json, talk
 @click.option("--shared", is_flag=True, help="One secret (HMAC) for all hosts, instead of a pair: who checks can sign.")
 @json_option
 def keygen(place: str | None, add: bool, shared: bool, as_json: bool) -> int:
-    """Make a signing key: a pair (Ed25519), whose secret half signs and whose public half checks.
+    """Make a key to sign with, and one to check with.
+
+    A pair (Ed25519): the secret half signs, the public half checks.
 
     What is stored is code that its readers run. The secret half is for CI and for hosts that publish; its public half,
     in FILE.pub, for all that read. Without --to both are printed on stdout, the secret one first.
@@ -31,6 +33,8 @@ def keygen(place: str | None, add: bool, shared: bool, as_json: bool) -> int:
     secret, public = (new_key(), None) if shared else new_pair()
     name = parse_keys(secret).ids()[0]
     path = None if place is None else Path(place).expanduser().absolute()
+    if path is not None and add:
+        path = path.resolve()  # a link stays one
     halves = {} if path is None else {path: secret} | ({_public(path): public} if public else {})
     try:
         for file, key in halves.items():

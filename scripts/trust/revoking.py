@@ -13,7 +13,6 @@ from warmgraph.cache import (
     Revocation,
     StoreUnavailable,
     learn_revocations,
-    local_verifier,
     open_remote,
     parse_seconds,
     remote_readonly,
@@ -39,7 +38,7 @@ _SIGNER = re.compile(r"[0-9a-f]{32}")
 @click.option("--why", metavar="TEXT", required=True, help="For people, where it is met.")
 @json_option
 def revoke(key: str | None, signer: str | None, before: str | None, why: str, as_json: bool) -> int:
-    """Let entries be believed no more, on every host that learns of it.
+    """Let entries be believed no more, anywhere.
 
     KEY is a key or its beginning (8 digits at least); without one, all keys. With neither --signer nor --before: what
     was signed until now; what is compiled from now on is believed. It is signed, kept in the folder, and written to
@@ -62,7 +61,7 @@ def revoke(key: str | None, signer: str | None, before: str | None, why: str, as
     until = _moment(before) if before is not None else 0 if signer is not None else now
     said = Revocation(_prefix(key), signer or "", until, " ".join(why.split()), now)
     piece = statement(said, current.keyring.signer)
-    learn_revocations(current, piece, local_verifier(current))
+    learn_revocations(current, piece, local=True)
     error = _send(open_remote(current))
     if as_json:
         print_json(
@@ -84,7 +83,10 @@ def revoke(key: str | None, signer: str | None, before: str | None, why: str, as
 )
 @json_option
 def revocations(as_json: bool) -> int:
-    """What is not believed any more: what is known here, and what the server at WARMGRAPH_URL lists."""
+    """What is not believed any more.
+
+    What is known here, and what the server at WARMGRAPH_URL lists.
+    """
     current = settings()
     error = None
     remote = open_remote(current)

@@ -191,7 +191,7 @@ def test_rotation(run: Any, tmp_path: Path) -> None:
     assert ids[0] in ran.err
     assert (tmp_path / "link").is_symlink()
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    assert sorted(path.name for path in tmp_path.glob("*k*")) == ["key", "link"]
+    assert sorted(path.name for path in tmp_path.glob("*k*")) == ["key", "key.pub", "link"]
     place.chmod(0o400)
     assert run("keygen", "--to", place, "--add").status == 0
     assert stat.S_IMODE(place.stat().st_mode) == 0o400

@@ -47,7 +47,7 @@ def test_export_writes_a_private_file(run: Any, bundle: Path, tmp_path: Path) ->
     assert ran.err == ""
     assert bundle.stat().st_mode & 0o777 == 0o600
     assert set(tmp_path.iterdir()) == before
-    assert bundle.read_bytes().startswith(b"warmgraph bundle 1\n")
+    assert bundle.read_bytes().startswith(b"warmgraph bundle 2 default\n")
 
 
 def test_export_json(run: Any, bundle: Path) -> None:

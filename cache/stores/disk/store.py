@@ -39,7 +39,7 @@ from .files import (
     unavailable,
     write_atomically,
 )
-from .folder import open_private
+from .folder import check_within, open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
 
 _TOUCH_EVERY = 3600.0  # seconds: a hit must not cost a write each time
@@ -63,12 +63,13 @@ class DiskStore:
         self.readonly = readonly
         self.layout = Layout(root)
         self._tagged = False
+        self._private: set[Path] = set()  # folders within, once they are known to be
         open_private(root, create=not readonly)
 
     # -- the Store protocol
 
     def entries(self, key: str) -> Iterator[tuple[str, bytes]]:
-        for file in self.layout.entries_of(self.layout.variants(key)):
+        for file in self.layout.entries_of(self._ours(self.layout.variants(key))):
             sealed = read_bounded(file.path, MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
             if sealed is not None:  # None: evicted or quarantined in the meantime
                 yield file.variant, sealed
@@ -99,7 +100,9 @@ class DiskStore:
     def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
         self._check_writable()
         self._tag()
-        write_atomically(self.layout.entry(key, variant), sealed)
+        path = self.layout.entry(key, variant)
+        self._ours(path.parent)
+        write_atomically(path, sealed)
 
     def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         path = self.layout.entry(key, variant)
@@ -157,6 +160,7 @@ class DiskStore:
 
     def read_entry(self, key: str, variant: str) -> tuple[Entry, int] | None:
         """One entry, checked, and the size of its own file; None when absent. Raises CorruptEntry, Untrusted."""
+        self._ours(self.layout.variants(key))
         sealed = read_bounded(self.layout.entry(key, variant), MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
         if sealed is None:
             return None
@@ -193,7 +197,14 @@ class DiskStore:
     # -- inside
 
     def _blob_path(self, ref: BlobRef) -> Path:
-        return self.layout.blob(ref.digest, kernel=ref.role is Role.CPP_KERNEL)
+        path = self.layout.blob(ref.digest, kernel=ref.role is Role.CPP_KERNEL)
+        self._ours(path.parent)
+        return path
+
+    def _ours(self, folder: Path) -> Path:
+        """A folder within, which others cannot write to. Raises StoreUnavailable."""
+        check_within(self.root, folder, self._private)
+        return folder
 
     def _check_writable(self) -> None:
         if self.readonly:

@@ -217,7 +217,8 @@ class RedisStore:
         """The list as it is now, handed over as well. Raises StoreUnavailable."""
         asked: list[tuple[str | bytes, int]] = [(REVOCATIONS, MAX_LIST_BYTES)]
         seconds = seconds_for(MAX_LIST_BYTES, self.clients.deadline)
-        [value] = self.clients.large.run(partial(values_at, wanted=asked), seconds, doing="read revocations")
+        read_all = partial(values_at, wanted=asked)
+        [value] = self.clients.large.run(read_all, seconds, doing="read revocations", most_bytes=MAX_LIST_BYTES)
         if value:
             self._revoked(value)
         return value or b""
