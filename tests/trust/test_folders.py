@@ -26,7 +26,7 @@ def test_a_parent_that_others_write_is_refused(tmp_path: Path, mode: int) -> Non
     parent.chmod(mode)
     assert isinstance(host.lookup(1), Miss)
     (parent / "deeper").rename(parent / "mine")
-    poisoned(parent / "deeper" / "store")
+    poisoned(tmp_path / "theirs" / "store").parent.rename(parent / "deeper")
     assert isinstance(host.lookup(1), Miss)
     with pytest.raises(StoreUnavailable, match=f"chmod go-w {parent}"):
         DiskStore(host.root)
