@@ -23,7 +23,7 @@ from warmgraph.cache import (
 
 from ..output import epilog, json_option, plain, print_json, talk
 
-_PREFIX = re.compile(r"wg1[0-9a-f]{8,64}")
+_PREFIX = re.compile(r"wg1[0-9a-f]{4,64}")
 _SIGNER = re.compile(r"[0-9a-f]{32}")
 
 
@@ -40,7 +40,7 @@ _SIGNER = re.compile(r"[0-9a-f]{32}")
 def revoke(key: str | None, signer: str | None, before: str | None, why: str, as_json: bool) -> int:
     """Let entries be believed no more, anywhere.
 
-    KEY is a key or its beginning (8 digits at least); without one, all keys. With neither --signer nor --before: what
+    KEY is a key or its beginning (4 digits at least); without one, all keys. With neither --signer nor --before: what
     was signed until now; what is compiled from now on is believed. It is signed, kept in the folder, and written to
     the server at WARMGRAPH_URL, from where every lookup, push and pull learns it.
     """
@@ -127,9 +127,7 @@ def _prefix(key: str | None) -> str:
         return ""
     whole = key if key.startswith("wg") else f"wg1{key}"
     if not _PREFIX.fullmatch(whole):
-        raise ConfigError(
-            f"KEY={key!r:.80}: expected a key, or its first 8 digits or more, as `warmgraph ls` lists them"
-        )
+        raise ConfigError(f"KEY={key!r:.80}: expected a key, or 4 digits or more of its beginning (`warmgraph ls`)")
     return whole
 
 
