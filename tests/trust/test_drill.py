@@ -78,6 +78,7 @@ def test_leak_rotate_revoke(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.Mo
     everything = range(1, 6)
     late = (desk / "fleet.key.pub").read_text()
     for host in hosts:
+        assert not host.hits(99, signing_key=late), "a lookup that reaches the server"
         assert host.hits(*everything, signing_key=late) == []
         assert host.hits(*everything, signing_key=late, url="") == [], "from the moment it learnt of it"
         assert host.hits(*everything, signing_key=new_public) == []

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -29,7 +30,7 @@ from ...typing import BlobRef, SimilarEntry, StoreUnavailable
 from ..similar import MAX_RECORD_BYTES, MAX_RECORDS, decode_relative, encode_relative
 from . import chunks
 from . import inspect as survey
-from .calls import seconds_for
+from .calls import seconds_for, start_thread
 from .client import WRITE_SECONDS, Client, Clients
 from .names import REVOCATIONS, Names
 from .requests import lengths_at, pipelined, read, stored, up_to, values_at
@@ -83,8 +84,17 @@ class RedisStore:
         self._touches = TtlRefresher(partial(_prolong, self.clients, self._ttl))
 
     def warm_up(self) -> None:
-        """Start connecting in the background, so that the first lookup finds connections."""
+        """Start connecting in the background, so that the first lookup finds connections.
+
+        What is revoked is asked for as well: who hits in its folder alone makes no other round trip.
+        """
         self.clients.warm_up()
+
+        def learn() -> None:
+            with suppress(StoreUnavailable):  # told by whoever asks for an entry
+                self.fetch_revocations()
+
+        start_thread(learn, "warmgraph-revocations")
 
     def connecting(self) -> bool:
         """Whether a connection is still being made, so that asking now would mean waiting for that."""
