@@ -34,6 +34,11 @@ class Record(metaclass=_Inert):
     """What a pickle made of a name: `args` and `kwargs` of its call; `state`, `items` and `values` that came after."""
 
     __slots__ = ("args", "items", "kwargs", "state", "values")
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    state: tuple[Any] | None
+    items: list[tuple[Any, Any]]
+    values: list[Any]
     place: ClassVar[tuple[str, str]] = ("", "")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Record:
@@ -62,7 +67,8 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> type[Record]:
         place = module, name
         if place not in self._names:
-            self._names[place] = _Inert("Record", (Record,), {"place": place, "__slots__": ()})
+            made: Any = _Inert("Record", (Record,), {"place": place, "__slots__": ()})
+            self._names[place] = made
         return self._names[place]
 
 

@@ -159,13 +159,14 @@ def _give(made: Any, state: Any, place: tuple[str, str]) -> None:
         made.__setstate__(state)
         return
     slots: Any = {}
+    kind: Any = type(made)
     if isinstance(state, tuple) and len(state) == 2:
         state, slots = state
     for attributes in (state or {}, slots or {}):
         if type(attributes) is not dict:
             refuse("a state", ".".join(place))
         for name, value in attributes.items():
-            if type(name) is not str or name.startswith("__") or not _is_data(type(made), name):
+            if type(name) is not str or name.startswith("__") or not _is_data(kind, name):
                 refuse("a field", f"{'.'.join(place)}: {name!r:.80}")
             object.__setattr__(made, name, value)
 
