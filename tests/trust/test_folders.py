@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
-from warmgraph.cache import DiskStore, Hit, Miss, StoreUnavailable
-from warmgraph_tests_trust_hosts import Host
+from warmgraph.cache import DiskStore, Entry, Hit, Miss, Role, StoreUnavailable
+from warmgraph_tests_trust_hosts import Host, key_of
 
 
 def poisoned(folder: Path) -> Path:
@@ -92,3 +93,28 @@ def test_links_above_are_followed_to_where_they_lead(tmp_path: Path) -> None:
     assert isinstance(host.lookup(1), Hit)
     real.chmod(0o777)
     assert isinstance(host.lookup(1), Miss)
+
+
+def test_a_store_that_is_swapped_after_the_check_is_checked_again(tmp_path: Path) -> None:
+    """While a process has it open: what bears its name then is another folder, which others can write to."""
+    host = Host(tmp_path / "store", url="")
+    host.publish(1)
+    cache = host.cache()
+    theirs = poisoned(tmp_path / "theirs")
+    host.root.rename(tmp_path / "gone")
+    theirs.rename(host.root)
+    host.root.chmod(0o777)
+    assert isinstance(cache.lookup(key_of(1), lambda entry: True), Miss)
+    host.root.chmod(0o700)
+    assert isinstance(host.lookup(1), Hit)
+
+
+def test_a_store_that_is_removed_is_made_anew(tmp_path: Path) -> None:
+    """By hand, while a process has it open."""
+    host = Host(tmp_path / "store", url="")
+    cache = host.cache()
+    shutil.rmtree(host.root)
+    assert isinstance(cache.lookup(key_of(1), lambda entry: True), Miss)
+    cache.publish(Entry(key_of(1), "v0", {}, None, {}, ()), [(Role.AOT_RESULT, "r", b"x")])
+    assert cache.flush()
+    assert isinstance(host.lookup(1), Hit)

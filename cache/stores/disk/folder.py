@@ -19,8 +19,11 @@ _ADVICE = "set WARMGRAPH_DIR to a folder of your own"
 _FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_private(root: Path, *, create: bool) -> None:
-    """Check `root`, creating it 0700 when it is missing and `create`. Raises StoreUnavailable.
+Identity = tuple[int, int]  # device and inode: which folder it was that was checked
+
+
+def open_private(root: Path, *, create: bool) -> Identity | None:
+    """Check `root`, creating it 0700 when it is missing and `create`; None: it is not there. Raises StoreUnavailable.
 
     root is checked after creating it, so it does not matter who created it in the meantime; and each folder on the way
     through the descriptor of the one above it, so it does not matter who moves what meanwhile.
@@ -30,15 +33,24 @@ def open_private(root: Path, *, create: bool) -> None:
     with translating("open", root):
         if not root.exists():
             if not create:
-                return
+                return None
             make_folders(root)
         if not root.is_dir():
             raise StoreUnavailable(f"{root} is not a folder; move it away, or set WARMGRAPH_DIR")
         # Links above it are followed first: what counts is where they lead, and every folder on that way.
-        _walk(root.parent.resolve() / root.name)
+        return _walk(root.parent.resolve() / root.name)
 
 
-def _walk(path: Path) -> None:
+def identity_of(root: Path) -> Identity | None:
+    """Which folder bears this name now."""
+    try:
+        info = root.lstat()
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
+
+
+def _walk(path: Path) -> Identity:
     above = os.open("/", _FLAGS)
     try:
         so_far = Path("/")
@@ -48,6 +60,8 @@ def _walk(path: Path) -> None:
             os.close(above)
             above, so_far = below, so_far / name
             _check(so_far, os.fstat(above), last=so_far == path)
+        info = os.fstat(above)
+        return info.st_dev, info.st_ino
     finally:
         os.close(above)
 

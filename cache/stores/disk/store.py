@@ -39,7 +39,7 @@ from .files import (
     unavailable,
     write_atomically,
 )
-from .folder import check_within, open_private
+from .folder import check_within, identity_of, open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
 
 _TOUCH_EVERY = 3600.0  # seconds: a hit must not cost a write each time
@@ -64,7 +64,7 @@ class DiskStore:
         self.layout = Layout(root)
         self._tagged = False
         self._private: set[Path] = set()  # folders within, once they are known to be
-        open_private(root, create=not readonly)
+        self._checked = open_private(root, create=not readonly)
 
     # -- the Store protocol
 
@@ -202,7 +202,13 @@ class DiskStore:
         return path
 
     def _ours(self, folder: Path) -> Path:
-        """A folder within, which others cannot write to. Raises StoreUnavailable."""
+        """A folder within, which others cannot write to. Raises StoreUnavailable.
+
+        Should another folder bear the root's name by now, that one is checked first.
+        """
+        if identity_of(self.root) != self._checked:
+            self._private.clear()
+            self._checked = open_private(self.root, create=False)
         check_within(self.root, folder, self._private)
         return folder
 
