@@ -161,6 +161,10 @@ class Untrusted(CorruptEntry):
     """A seal made with no key, or with one that is not known here. Others may trust it: it is left where it is."""
 
 
+class Revoked(Untrusted):
+    """A seal that is right, of what is not believed any more."""
+
+
 @runtime_checkable
 class Store(Protocol):
     """One place for entries and blobs: memory, disk, Redis.

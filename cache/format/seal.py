@@ -21,7 +21,7 @@ import hmac
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..typing import CorruptEntry, Untrusted
+from ..typing import CorruptEntry, Revoked, Untrusted
 
 CHECKSUM = 1
 HMAC_SHA256 = 2
@@ -141,7 +141,7 @@ def unseal(name: str, sealed: bytes, verifier: Verifier = accept_checksum) -> by
         raise Untrusted("not signed")
     why = verifier.revoked(name, key_id, generation)
     if why is not None:
-        raise Untrusted(f"revoked: {why}")
+        raise Revoked(f"revoked: {why}")
     return body
 
 

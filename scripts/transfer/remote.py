@@ -14,6 +14,7 @@ from warmgraph.cache import (
     StoreUnavailable,
     Trust,
     advice,
+    configure,
     open_remote,
     settings,
 )
@@ -137,6 +138,7 @@ def install_scripts() -> int:
 
     Run it as a user who may use SCRIPT LOAD (an administrator), after each start of the server, which forgets them.
     """
+    configure(mode=Mode.OFF)  # nothing is loaded or published: an administrator needs no key
     remote = remote_store("install-scripts")
     count = remote.install_scripts()  # raises StoreUnavailable
     talk(f"{count} scripts are loaded at {remote.url.masked}")
