@@ -21,7 +21,7 @@ from .config.config import (
     revocations_of,
     store_root,
 )
-from .config.parsing import Mode
+from .config.parsing import ConfigError, Mode
 from .format.revocations import MAX_LIST_BYTES, Revocations
 from .journal.journal import Journal
 from .profiles.store import Place, ProfileStore
@@ -84,6 +84,8 @@ def open_journaled(settings: Settings) -> tuple[Cache, Journal | None]:
 
 
 def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, RedisStore | None, Health]:
+    if settings.mode is not Mode.OFF:
+        _prepare(settings)
     remote = open_remote(settings) if settings.mode is not Mode.OFF else None
     probes: dict[str, Probe] = {} if remote is None else {remote.name: remote.probe}
     health = Health(probes)
@@ -123,6 +125,14 @@ def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, 
         namespace=settings.namespace,
     )
     return cache, remote, health
+
+
+def _prepare(settings: Settings) -> None:
+    try:
+        settings.keyring.prepare()
+    except ImportError as error:
+        name = next((one for one in settings.keyring.ids()), "")
+        raise ConfigError(f"the signing key {name} needs PyNaCl ({error}): pip install pynacl") from None
 
 
 def open_remote(settings: Settings) -> RedisStore | None:

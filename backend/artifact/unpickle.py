@@ -61,9 +61,7 @@ def unpickle(data: bytes, inputs: Iterable[Any] = ()) -> Payload:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a name stands for. value: where it is referred to. made: of arguments, if it can be; data: bare instances of
-    it are made, and given a state.
-    """
+    """What a name stands for. value: where it is referred to. made: of arguments. data: then given a state."""
 
     value: Any = None
     made: Callable[..., Any] | None = None
@@ -201,7 +199,7 @@ def _known(module: str, name: str) -> _Known:
     if module == VIEWS and name.endswith(ENDS_OF_VIEWS):
         return _bare(_class(module, name))
     if module.startswith(LEFT_OUT) and name.isidentifier() and name[0].isupper():
-        return _Known(_LeftOut, _left_out, data=True)
+        return _Known(_LeftOut, lambda *args, **kwargs: _LEFT_OUT, data=True)
     # A memory format says `torch.channels_last`, of whatever module had a `torch` in it where it was pickled.
     value = vars(torch).get(name.removeprefix("torch."))
     if isinstance(value, torch.dtype if module == "torch" else torch.memory_format):
@@ -247,10 +245,6 @@ class _LeftOut:
 
 
 _LEFT_OUT = _LeftOut()
-
-
-def _left_out(*args: Any, **kwargs: Any) -> _LeftOut:
-    return _LEFT_OUT
 
 
 # --- functions ------------------------------------------------------------------------------------------

@@ -136,6 +136,12 @@ class Keyring:
         """Whether all keys are public halves: signatures are checked here, and none can be made."""
         return bool(self.keys) and self.signer is None
 
+    def prepare(self) -> None:
+        """Import what these keys need, before any thread does: a fork meanwhile would leave the child with a lock."""
+        if any(key.algorithm == ED25519 for key in self.keys):
+            import nacl.bindings
+            import nacl.exceptions  # noqa: F401
+
     def with_keys(self, more: Keyring) -> Keyring:
         """This ring's keys, then those of `more`."""
         return Keyring(tuple(dict.fromkeys([*self.keys, *more.keys])))

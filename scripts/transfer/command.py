@@ -20,9 +20,7 @@ from warmgraph.cache import (
     CorruptEntry,
     DiskStore,
     Mode,
-    RedisStore,
     Selection,
-    StoreUnavailable,
     Transferred,
     Untrusted,
     Watch,
@@ -41,7 +39,7 @@ from warmgraph.cache import (
 
 from ..output import epilog, json_option, plain, print_json, size, talk
 from ..store.command import find_store
-from .remote import remote_store
+from .remote import learn_revocations_of, remote_store
 
 _PREFIX = re.compile(r"wg1[0-9a-f]{0,64}")
 _NOT_TRUSTED = (
@@ -198,7 +196,7 @@ def push(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
             "WARMGRAPH_SIGNING_KEY_FILE holds public halves alone, and what goes to a server is signed: push from a "
             "host that has a secret key (`warmgraph keygen`)"
         )
-    _learn(remote)
+    learn_revocations_of(remote)
     store = find_store()
     files = select_local(store, Selection(since, prefixes)) if store is not None else []
     report = Transferred()
@@ -229,7 +227,7 @@ def pull(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
     remote = remote_store("pull")
     current = settings()
     store = _writable_store("pull")
-    _learn(remote)
+    learn_revocations_of(remote)
     with _progress("pulling") as watch:
         report = copy_entries(
             remote,
@@ -247,12 +245,6 @@ def pull(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
 
 
 # -- what they share
-
-
-def _learn(remote: RedisStore) -> None:
-    """What is revoked is not carried any further. A server that does not answer is told of by what comes next."""
-    with suppress(StoreUnavailable):
-        remote.fetch_revocations()
 
 
 def _writable_store(command: str) -> DiskStore:

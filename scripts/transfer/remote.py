@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -32,6 +33,12 @@ def remote_store(command: str) -> RedisStore:
             f"WARMGRAPH_URL is not set, and {command} is about a server: set it, for example to redis://cache:6379/0"
         )
     return remote
+
+
+def learn_revocations_of(remote: RedisStore) -> None:
+    """What is revoked is not carried any further. A server that does not answer is told of by what comes next."""
+    with suppress(StoreUnavailable):
+        remote.fetch_revocations()
 
 
 # -- ping

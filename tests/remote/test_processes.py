@@ -149,7 +149,9 @@ def test_nothing_is_imported_behind_a_fork(server: Any, url: str) -> None:
         "store.warm_up(); before = set(sys.modules)\n"
         "try: store.probe('write')\n"
         "except Exception: pass\n"
-        "from warmgraph.cache.stores.redis.chunks import _packed\n"
+        "from warmgraph.cache.format.revocations import Revocations; from warmgraph.cache.format.seal import *\n"
+        "from warmgraph.cache.format.revocations import Revocation, statement\n"
+        "Revocations().learn(statement(Revocation('', '', 0, 'x', 1), None), accept_checksum)\n"
         "new = {one for one in set(sys.modules) - before if not one.startswith('warmgraph')}\n"
         "sys.exit(' '.join(new) or 0)"
     )

@@ -21,7 +21,7 @@ def import_redis(url: RemoteUrl) -> None:
     """Import all that talking to `url` needs, also what redis-py, sockets and blobs would import when first used."""
     special = ("redis.cluster",) if url.kind == "cluster" else ("redis.sentinel",) if url.kind == "sentinel" else ()
     try:
-        for name in ("redis", "redis.exceptions", *special, "encodings.idna", "zstandard"):
+        for name in ("redis", "redis.exceptions", *special, "encodings.idna", "zstandard", "msgpack"):
             importlib.import_module(name)
     except Exception as error:  # not there, broken, of another version; or refused at interpreter shutdown
         raise StoreUnavailable(f"redis-py cannot be imported ({error}); pip install redis, or unset the URL") from error
