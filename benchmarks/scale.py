@@ -118,9 +118,7 @@ def redis(port: int, entries: int, rounds: int) -> dict[str, Any]:
 
     def open_one(name: str) -> Cache:
         url = parse_url(f"redis://127.0.0.1:{port}/{0 if name == 'small' else 1}")
-        return cache_over(
-            RedisStore(url, namespace=name, signer=RING.signer, verifier=RING.verifier(unsigned=False), ttl=10**6)
-        )
+        return cache_over(RedisStore(url, namespace=name, ttl=10**6))
 
     server = client.Redis(port=port)
     before = server.info("memory")["used_memory"]

@@ -13,8 +13,10 @@ from .config.config import (
     describe,
     journal_dir,
     local_verifier,
+    remote_readonly,
     remote_verifier,
     reset_settings,
+    revocations_of,
     settings,
     store_root,
 )
@@ -28,11 +30,12 @@ from .config.parsing import (
     parse_size,
     secret_in_file,
 )
-from .factory import open_cache, open_journaled, open_remote
+from .factory import ONLY_CHECKS, learn_revocations, open_cache, open_journaled, open_remote
 from .format.blobs import decode_blob, encode_blob, verify_blob
 from .format.codec import canonical_entry, decode_entry, is_key
-from .format.keyring import Keyring, SigningKey, new_key, parse_keys
-from .format.seal import Signer, Verifier, seal, unseal
+from .format.keyring import Keyring, SigningKey, new_key, new_pair, parse_keys
+from .format.revocations import Revocation, Revocations, statement
+from .format.seal import Signer, Verifier, seal, signer_of, unseal
 from .journal.counts import Counts, Tally, summarise
 from .journal.events import Event, EventDict, Outcome, decode_event
 from .journal.journal import Journal, Reading, read
@@ -64,6 +67,7 @@ from .typing import (
     Miss,
     Position,
     Reason,
+    Revoked,
     Role,
     Scalar,
     SimilarEntry,
@@ -98,6 +102,7 @@ __all__ = [
     "MemoryStore",
     "Miss",
     "Mode",
+    "ONLY_CHECKS",
     "OnPublished",
     "Outcome",
     "Policy",
@@ -109,6 +114,9 @@ __all__ = [
     "Reason",
     "RedisStore",
     "RemoteUrl",
+    "Revocation",
+    "Revocations",
+    "Revoked",
     "Role",
     "Scalar",
     "Selection",
@@ -149,9 +157,11 @@ __all__ = [
     "is_key",
     "journal_dir",
     "keys_in_file",
+    "learn_revocations",
     "local_verifier",
     "nearest_first",
     "new_key",
+    "new_pair",
     "open_cache",
     "open_journaled",
     "open_remote",
@@ -164,14 +174,18 @@ __all__ = [
     "read",
     "read_local",
     "record",
+    "remote_readonly",
     "remote_verifier",
     "reset_in_child",
     "reset_settings",
+    "revocations_of",
     "seal",
     "secret_in_file",
     "select_local",
     "select_remote",
     "settings",
+    "signer_of",
+    "statement",
     "stats",
     "store_root",
     "summarise",

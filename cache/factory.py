@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
-from .config.config import Settings, journal_dir, local_verifier, rank, remote_verifier, store_root
-from .config.parsing import Mode
+from .config.config import (
+    Settings,
+    journal_dir,
+    local_verifier,
+    rank,
+    remote_readonly,
+    remote_verifier,
+    revocations_file,
+    revocations_of,
+    store_root,
+)
+from .config.parsing import ConfigError, Mode
+from .format.revocations import MAX_LIST_BYTES, Revocations
 from .journal.journal import Journal
 from .profiles.store import Place, ProfileStore
 from .stores.circuit_breaker import Health, Probe
+from .stores.disk.files import read_bounded, write_atomically
 from .stores.disk.folder import open_private
 from .stores.disk.locks import FileLeases
 from .stores.disk.store import DiskStore
@@ -20,6 +35,13 @@ from .stores.redis import EventStream, RedisLease, RedisLeases, RedisStore
 from .tiers.flight import Flights
 from .tiers.tiers import Cache, OnPublished, Policy
 from .typing import Held, Lease, Leases, Store, StoreUnavailable
+
+logger = logging.getLogger(__package__)
+ONLY_CHECKS = (
+    "the keys here are public halves: the server is read and not written to, "
+    "and what this host compiles stays in its folder"
+)
+_told: set[Path] = set()  # folders for which this process was told that the server is only read
 
 
 def open_cache(settings: Settings, *, on_published: OnPublished | None = None) -> Cache:
@@ -62,6 +84,8 @@ def open_journaled(settings: Settings) -> tuple[Cache, Journal | None]:
 
 
 def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, RedisStore | None, Health]:
+    if settings.mode is not Mode.OFF:
+        _prepare(settings)
     remote = open_remote(settings) if settings.mode is not Mode.OFF else None
     probes: dict[str, Probe] = {} if remote is None else {remote.name: remote.probe}
     health = Health(probes)
@@ -74,8 +98,13 @@ def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, 
             slow.append(disk)
             levels.append(FileLeases(disk.root))
     if remote is not None:
+        if settings.keyring.only_checks and remote.readonly and settings.dir not in _told:
+            _told.add(settings.dir)
+            logger.warning(ONLY_CHECKS)
         slow.append(remote)
-        levels.append(_Guarded(RedisLeases(remote.clients, namespace=settings.namespace, rank=rank()), health))
+        leases = RedisLeases(remote.clients, namespace=settings.namespace, rank=rank())
+        remote.token_of = leases.token_of
+        levels.append(_Guarded(leases, health))
         remote.warm_up()
     if settings.mode is not Mode.READWRITE:  # who does not look up, or does not publish, holds up nobody
         levels = []
@@ -93,8 +122,17 @@ def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, 
         signer=settings.keyring.signer,
         flights=Flights([one for one in levels if not policies[one.name].readonly], wait=wait),
         learning=_learning(settings, slow, policies, health),
+        namespace=settings.namespace,
     )
     return cache, remote, health
+
+
+def _prepare(settings: Settings) -> None:
+    try:
+        settings.keyring.prepare()
+    except ImportError as error:
+        name = next((one for one in settings.keyring.ids()), "")
+        raise ConfigError(f"the signing key {name} needs PyNaCl ({error}): pip install pynacl") from None
 
 
 def open_remote(settings: Settings) -> RedisStore | None:
@@ -104,11 +142,33 @@ def open_remote(settings: Settings) -> RedisStore | None:
     return RedisStore(
         settings.url,
         namespace=settings.namespace,
-        signer=settings.keyring.signer,
-        verifier=remote_verifier(settings),
         ttl=settings.ttl,
-        readonly=Mode.READONLY in (settings.mode, settings.url_mode),
+        readonly=remote_readonly(settings),
+        revoked=partial(learn_revocations, settings, known=revocations_of(settings)),
     )
+
+
+def learn_revocations(
+    settings: Settings, data: bytes, *, local: bool = False, known: Revocations | None = None
+) -> bool:
+    """Add a list of revocations to what is known here, and keep it in the folder; whether anything in it was new.
+
+    local: it was made here, not read from a server. known: to what it is added, if not to what these settings know.
+    """
+    known, file = known or revocations_of(settings), revocations_file(settings)
+    if not known.learn(data, local_verifier(settings) if local else remote_verifier(settings)):
+        return False
+    logger.info("%d revocations are known (`warmgraph revocations`)", len(known.listed()))
+    if Mode.READONLY not in (settings.mode, settings.dir_mode):
+        try:
+            open_private(settings.dir, create=True)
+            # Another process may have kept others meanwhile. If it does so just now they are learnt again: they are
+            # on the server.
+            known.learn(read_bounded(file, MAX_LIST_BYTES) or b"", local_verifier(settings))
+            write_atomically(file, known.data)
+        except StoreUnavailable as error:
+            logger.warning("revocations hold in this process, and are not kept: %s", error)
+    return True
 
 
 def _learning(
@@ -118,7 +178,9 @@ def _learning(
     places = []
     for store in stores:
         policy = policies[store.name]
-        vouched = settings.keyring.verifier(unsigned=not policy.remote or signer is None)
+        unsigned = not policy.remote or signer is None
+        revoked = revocations_of(settings)
+        vouched = settings.keyring.verifier(unsigned=unsigned, namespace=settings.namespace, revocations=revoked)
         place = Place(store, policy.verifier, vouched, policy.readonly, policy.remote)
         places.append(replace(place, connecting=store.connecting) if isinstance(store, RedisStore) else place)
     return ProfileStore(places, mode=settings.mode, strict=settings.strict, health=health, signer=signer)
@@ -129,7 +191,7 @@ def _policies(settings: Settings) -> dict[str, Policy]:
     return {
         "memory": Policy(verifier=local),
         "disk": Policy(settings.dir_mode is Mode.READONLY, local),
-        "redis": Policy(settings.url_mode is Mode.READONLY, remote, remote=True),
+        "redis": Policy(remote_readonly(settings), remote, remote=True),
     }
 
 

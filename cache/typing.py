@@ -30,7 +30,8 @@ class BlobRef:
 
     digest: sha256 (hex) of the bytes as stored. size: their number. name: unique within the entry
     (for a kernel, the digest by which generated code asks for it). encoding: `zstd` or `raw`.
-    content_size: bytes after decoding, the bound a decoder must not exceed.
+    content_size: bytes after decoding, the bound a decoder must not exceed. pieces: of each piece (1 MiB) the sha256
+    as it lies in a store that keeps pieces, which is packed where that is smaller (`blobs.pack_piece`).
     """
 
     digest: str
@@ -39,6 +40,7 @@ class BlobRef:
     name: str
     encoding: str
     content_size: int
+    pieces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,10 @@ class Untrusted(CorruptEntry):
     """A seal made with no key, or with one that is not known here. Others may trust it: it is left where it is."""
 
 
+class Revoked(Untrusted):
+    """A seal that is right, of what is not believed any more."""
+
+
 @runtime_checkable
 class Store(Protocol):
     """One place for entries and blobs: memory, disk, Redis.
@@ -178,7 +184,7 @@ class Store(Protocol):
     def blob(self, ref: BlobRef) -> bytes | None:
         """The bytes of `ref`, unverified; None when absent or being written.
 
-        A store that wraps blobs in a seal of its own checks it here: CorruptEntry, Untrusted.
+        A store that keeps blobs otherwise than as they are checks before it decodes: CorruptEntry.
         """
 
     def blobs(self, refs: Sequence[BlobRef]) -> dict[str, bytes]:

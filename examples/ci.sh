@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 
 warmgraph keygen --to "$work/warmgraph.key"
 
-echo "== build: compile once, and write all of it to one signed file"
+echo "== build: compile once, sign, and write all of it to one file"
 export WARMGRAPH_DIR="$work/build"
 export WARMGRAPH_SIGNING_KEY_FILE="$work/warmgraph.key"
 warmgraph run "$here/train.py"
@@ -19,8 +19,8 @@ warmgraph export --to "$work/bundle.wg"
 
 echo "== image: check the file, and add it to a store that is part of the image"
 export WARMGRAPH_DIR="$work/image"
+export WARMGRAPH_SIGNING_KEY_FILE="$work/warmgraph.key.pub" # from here on: it checks, and cannot sign
 warmgraph import "$work/bundle.wg"
-unset WARMGRAPH_SIGNING_KEY_FILE # nothing needs it from here on
 
 echo "== test: the same program in the image; fail if anything had to be compiled"
 warmgraph run "$here/train.py"

@@ -1,36 +1,30 @@
-"""Bytes back to a Payload, by an unpickler that knows what results are made of. Not the signature, not the load.
+"""Bytes back to a Payload: inert records (`records`), turned into torch's objects by a closed list. Not the signature.
 
-Defence in depth: the cache's signature says who wrote an entry; this makes decoding one harmless, whoever did. (What
-comes out still holds code, which `load` runs: without a signature nothing makes a stranger's entry safe.)
+Decoding runs nothing that the bytes bring, whoever wrote them. It is no sandbox: what comes out holds code, which
+`load` runs, so that whoever signs an entry can run code wherever it is loaded.
 
-A pickle may name what `allowed` names; anything else is refused before it is imported or called. And it does not get
-hold of what it names, for it could call that with arguments of its choice, or write to it (BUILD sets attributes on
-whatever lies on the stack, classes too):
+A record becomes an object of what `allowed` names, and of nothing else:
 
-- Of a class of plain data it gets a stand-in that makes bare instances: by `__new__`, never by `__init__`.
-- Of a function it gets one of ours (`_CALLS`), which checks what it is given.
-- A class that results refer to (an output's type) is the real one. Such are also the types of *this graph's inputs*:
-  tensor subclasses, and classes and enums in their metadata. They are taken from the inputs at hand, so nothing is
-  imported for a pickle; calling one, which a real result does not do, runs the user's constructor.
+- Of a class of plain data a bare instance is made, by `__new__`, never by `__init__`, and given its attributes, none of
+  which is special or stands in the place of a dataclass's method.
+- For a function one of ours is called (`_CALLS`), which checks what it is given.
+- A class that results refer to (an output's type) is the real one, and is not called. Such are also the types of *this
+  graph's inputs*: tensor subclasses, and classes and enums in their metadata. They are taken from the inputs at hand,
+  so nothing is imported for a pickle.
 - Symbolic sizes and the sources of inputs serve compiling only: a placeholder, and nothing is built.
-
-Classes and enum members are compared before and after: a pickle that wrote to one is refused, and the change undone.
 """
 
 from __future__ import annotations
 
 import collections
-import copyreg
 import enum
 import functools
 import importlib
 import inspect
 import io
-import pickle
-import pickletools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -49,14 +43,9 @@ from ..torch_api.allowed import (
 )
 from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.loading import rebuild_tensor
+from .records import NotAllowed, Record, check_storage, read, refuse
 
-
-class NotAllowed(pickle.UnpicklingError):
-    """A stored result asks for something that no result is made of. `str()` says for what."""
-
-
-def _refuse(what: str, name: object) -> NoReturn:
-    raise NotAllowed(f"a stored result asks for {what} that no result is made of: {name!s:.200}")
+__all__ = ["NotAllowed", "realise", "unpickle"]
 
 
 def unpickle(data: bytes, inputs: Iterable[Any] = ()) -> Payload:
@@ -64,115 +53,179 @@ def unpickle(data: bytes, inputs: Iterable[Any] = ()) -> Payload:
 
     Raises NotAllowed, and for bytes that are no pickle whatever `pickle` raises.
     """
-    # Extension codes lead to objects past `find_class`, if any code of this process registered some: none does.
-    if copyreg._inverted_registry and any(op.name.startswith("EXT") for op, _, _ in pickletools.genops(data)):  # type: ignore[attr-defined]
-        _refuse("an extension code", "copyreg")
-    unpickler = _Unpickler(data, _types_of(inputs))
-    try:
-        payload = unpickler.load()
-    finally:
-        unpickler.finish()
+    payload = realise(read(data), _types_of(inputs))
     if type(payload) is not Payload or type(payload.result) is not compat.BundledAOTAutogradResult:
-        _refuse("a whole", type(payload).__qualname__)
+        refuse("a whole", type(payload).__qualname__)
     return payload
 
 
 @dataclass(frozen=True, slots=True)
-class _Loan:
-    """given: what a pickle gets for a name. watched: what it must not have changed."""
+class _Known:
+    """What a name stands for. value: where it is referred to. made: of arguments. data: then given a state."""
 
-    given: Any
-    watched: tuple[Any, ...] = ()
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: bytes, types: dict[tuple[str, str], _Loan]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._graphs = _Graphs()
-        self._loans = {**types, ("torch.fx.graph_module", "reduce_graph_module"): _Loan(self._graphs)}
-        self._watched: list[tuple[Any, dict[str, Any]]] = []
-
-    def find_class(self, module: str, name: str) -> Any:
-        loan = self._loans.get((module, name)) or _known(module, name)
-        self._watched += [(thing, dict(vars(thing))) for thing in loan.watched]
-        return loan.given
-
-    def finish(self) -> None:
-        """Nothing more will be asked for. Raises NotAllowed if something was written to."""
-        self._graphs.open()
-        written = [thing for thing, was in reversed(self._watched) if _restored(thing, was)]
-        if written:
-            _refuse("a change", written[0])
+    value: Any = None
+    made: Callable[..., Any] | None = None
+    data: bool = False
 
 
-def _restored(thing: Any, was: dict[str, Any]) -> bool:
-    """Give `thing` the attributes back that it had; whether it had lost them."""
-    now = dict(vars(thing))
-    if now.keys() == was.keys() and all(now[name] is was[name] for name in was):
-        return False
-    for name in now.keys() - was.keys():
-        delattr(thing, name)
-    for name in was:
-        if now.get(name) is not was[name]:
-            setattr(thing, name, was[name])
-    return True
+_ATOMS = frozenset({str, int, float, bool, type(None), bytes})
 
 
-# --- what a pickle gets for a name ---------------------------------------------------------------------
+def realise(read_value: Any, types: Mapping[tuple[str, str], _Known] | None = None) -> Any:
+    """Records in `read_value` as objects. types: of the graph's inputs. Raises NotAllowed."""
+    return _Realising(types or {}).of(read_value)
+
+
+class _Realising:
+    def __init__(self, types: Mapping[tuple[str, str], _Known]) -> None:
+        self._types = types
+        self._done: dict[int, Any] = {}  # by the id of what was read, which lives as long as this is at work
+        self._under_way: set[int] = set()
+
+    def of(self, read_value: Any) -> Any:
+        kind = type(read_value)
+        if kind in _ATOMS:
+            return read_value
+        place = id(read_value)
+        if place in self._done:
+            return self._done[place]
+        if place in self._under_way:
+            refuse("a value within itself", kind.__name__)
+        self._under_way.add(place)
+        try:
+            found = self._done[place] = self._new(read_value, kind, place)
+        except RecursionError:
+            refuse("a depth", kind.__name__)
+        self._under_way.discard(place)
+        return found
+
+    def _new(self, read_value: Any, kind: type, place: int) -> Any:
+        if kind is tuple:
+            return tuple(self._all(read_value))
+        if kind is list:
+            made: list[Any] = []
+            self._done[place] = made
+            made += self._all(read_value)
+            return made
+        if kind is dict:
+            pairs: dict[Any, Any] = {}
+            self._done[place] = pairs
+            for key, value in read_value.items():
+                pairs[self.of(key)] = value if type(value) in _ATOMS else self.of(value)
+            return pairs
+        if kind is set or kind is frozenset:
+            return kind(self.of(item) for item in read_value)
+        if isinstance(read_value, Record):
+            return self._object(read_value, place)
+        if isinstance(read_value, type) and issubclass(read_value, Record):
+            return self._known(read_value).value
+        return refuse("a value", kind.__name__)
+
+    def _all(self, values: Iterable[Any]) -> list[Any]:
+        return [value if type(value) in _ATOMS else self.of(value) for value in values]
+
+    def _known(self, cls: type[Record]) -> _Known:
+        return self._types.get(cls.place) or _known(*cls.place)
+
+    def _object(self, record: Record, place: int) -> Any:
+        known = self._known(type(record))
+        if known.made is None:
+            refuse("a call", ".".join(record.place))
+        args = self._all(record.args)
+        kwargs = {str(name): self.of(item) for name, item in record.kwargs.items()}
+        made = known.made(*args, **kwargs)
+        self._done[place] = made  # its state may refer to it
+        if record.state is not None:
+            if not known.data or isinstance(made, enum.Enum):
+                refuse("a change", ".".join(record.place))
+            _give(made, self.of(record.state[0]), record.place)
+        if record.items or record.values:
+            if type(made) not in (collections.OrderedDict, collections.Counter, collections.defaultdict):
+                refuse("items", ".".join(record.place))
+            if record.values:
+                refuse("values", ".".join(record.place))
+            for key, value in record.items:
+                made[self.of(key)] = self.of(value)
+        return made
+
+
+def _give(made: Any, state: Any, place: tuple[str, str]) -> None:
+    """Give a bare instance its attributes, as pickle would."""
+    if made is _LEFT_OUT:
+        return
+    if hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+        return
+    slots: Any = {}
+    kind: Any = type(made)
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    for attributes in (state or {}, slots or {}):
+        if type(attributes) is not dict:
+            refuse("a state", ".".join(place))
+        for name, value in attributes.items():
+            if type(name) is not str or name.startswith("__") or not _is_data(kind, name):
+                refuse("a field", f"{'.'.join(place)}: {name!r:.80}")
+            object.__setattr__(made, name, value)
 
 
 @functools.cache
-def _known(module: str, name: str) -> _Loan:
+def _is_data(cls: type, name: str) -> bool:
+    """Whether an instance may be given this attribute: in a dataclass it does not stand in the place of a method."""
+    fields = getattr(cls, "__dataclass_fields__", None)
+    if fields is None or name in fields:
+        return True
+    there = inspect.getattr_static(cls, name, None)
+    return isinstance(there, functools.cached_property) or not (callable(there) or hasattr(there, "__get__"))
+
+
+# --- what a name stands for -----------------------------------------------------------------------------
+
+
+@functools.cache
+def _known(module: str, name: str) -> _Known:
     """What the tables say of a name. Imports `module` only if they name it."""
     if name in DATA.get(module, "").split():
         return _bare(_class(module, name))
     if name in LENT.get(module, "").split():
-        return _real(_class(module, name))
+        cls = _class(module, name)
+        return _Known(cls, cls if (module, name) in _VALUES else None)
+    if (module, name) == GRAPH:
+        return _Known(_graph, _KeptGraph)
     if (module, name) in _CALLS:
-        return _Loan(_Call(_CALLS[module, name]))
+        return _Known(_REFERRED.get((module, name)), _CALLS[module, name])
     if DATA.get(module) == "*" and "__dataclass_fields__" in vars(_class(module, name)):
         return _bare(_class(module, name))
     if module == VIEWS and name.endswith(ENDS_OF_VIEWS):
         return _bare(_class(module, name))
     if module.startswith(LEFT_OUT) and name.isidentifier() and name[0].isupper():
-        return _Loan(_LeftOut)
+        return _Known(_LeftOut, lambda *args, **kwargs: _LEFT_OUT, data=True)
     # A memory format says `torch.channels_last`, of whatever module had a `torch` in it where it was pickled.
     value = vars(torch).get(name.removeprefix("torch."))
     if isinstance(value, torch.dtype if module == "torch" else torch.memory_format):
-        return _Loan(value)
-    _refuse("a name", f"{module}.{name}")
+        return _Known(value)
+    return refuse("a name", f"{module}.{name}")
 
 
 def _class(module: str, name: str) -> Any:
     found = getattr(importlib.import_module(module), name, None)
     if not isinstance(found, type):
-        _refuse("a class", f"{module}.{name}")
+        refuse("a class", f"{module}.{name}")
     return found
 
 
-def _bare(cls: Any) -> _Loan:
-    """A stand-in for `cls` that makes instances of it without calling `__init__`."""
-
-    def new(_: Any, *args: Any, **kwargs: Any) -> Any:
-        return cls.__new__(cls, *args, **kwargs)
-
-    stand_in = _Sealed(cls.__name__, (), {"__new__": new, "__slots__": ()})
-    return _Loan(stand_in, tuple(cls) if issubclass(cls, enum.Enum) else ())
+def _bare(cls: Any) -> _Known:
+    return _Known(cls, functools.partial(cls.__new__, cls), data=True)
 
 
-def _real(cls: Any) -> _Loan:
-    # On a class with a __setstate__, as every tensor type has, BUILD calls that; and that wants an instance.
-    return _Loan(cls, () if hasattr(cls, "__setstate__") else (cls,))
-
-
-def _types_of(inputs: Iterable[Any]) -> dict[tuple[str, str], _Loan]:
+def _types_of(inputs: Iterable[Any]) -> dict[tuple[str, str], _Known]:
     """What inputs may lend: types of tensor subclasses, and the classes and enums that these flatten to."""
-    found: dict[tuple[str, str], _Loan] = {}
+    found: dict[tuple[str, str], _Known] = {}
     waiting = [value for value in inputs if hasattr(value, "__tensor_flatten__")]
     while waiting:
         value = waiting.pop()
         if isinstance(value, type):
-            found[value.__module__, value.__qualname__] = _real(value)
+            found[value.__module__, value.__qualname__] = _Known(value)
         elif isinstance(value, torch.Tensor) and hasattr(value, "__tensor_flatten__"):
             names, context = value.__tensor_flatten__()
             waiting += [type(value), context, *[getattr(value, name) for name in names]]
@@ -185,61 +238,28 @@ def _types_of(inputs: Iterable[Any]) -> dict[tuple[str, str], _Loan]:
     return found
 
 
-class _Sealed(type):
-    """Classes that cannot be written to."""
-
-    def __setattr__(cls, name: str, value: Any) -> None:
-        _refuse("a change", f"{cls.__name__}.{name}")
-
-
-class _LeftOut(metaclass=_Sealed):
-    """Stands for an object that no load uses; takes any arguments and any state, keeps none."""
+class _LeftOut:
+    """Stands for objects that no load uses; there is one."""
 
     __slots__ = ()
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> _LeftOut:
-        return object.__new__(cls)
 
-    def __setstate__(self, state: Any) -> None:
-        pass
-
-
-class _Call:
-    """A function that can be called and not written to."""
-
-    __slots__ = ("_function",)
-    _function: Callable[..., Any]
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        object.__setattr__(self, "_function", function)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        _refuse("a change", name)
-
-    def __call__(self, *args: Any) -> Any:
-        return self._function(*args)
+_LEFT_OUT = _LeftOut()
 
 
 # --- functions ------------------------------------------------------------------------------------------
 
 
-class _Graphs(_Call):
-    """Stands for torch's `reduce_graph_module`, which runs source text. While a pickle loads, it keeps its arguments.
-
-    A result holds the backward as a module's source, for compiled autograd: it asks for it later, or never.
-    """
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(_KeptGraph)
-
-    def open(self) -> None:
-        object.__setattr__(self, "_function", _graph)
+GRAPH = ("torch.fx.graph_module", "reduce_graph_module")
 
 
 @dataclass(slots=True)
 class _KeptGraph:
+    """What torch's `reduce_graph_module`, which runs source text, was called with.
+
+    A result holds the backward as a module's source, for compiled autograd: it asks for it later (`_graph`), or never.
+    """
+
     body: dict[str, Any]
     imports: str
 
@@ -254,39 +274,55 @@ def _graph(body: dict[str, Any], imports: str) -> Any:
 
 def _storage(data: bytes) -> Any:
     """Torch's own function unpickles freely here: a pickle in the pickle."""
+    if type(data) is not bytes:
+        refuse("a storage", type(data).__name__)
+    check_storage(data)
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
 def _tensor(storage: Any, offset: int, size: Any, stride: Any, requires_grad: bool, hooks: Any, *more: Any) -> Any:
     if not isinstance(storage, (torch.TypedStorage, torch.UntypedStorage)) or hooks:
-        _refuse("a tensor", f"{type(storage).__qualname__} with hooks {hooks}")
+        refuse("a tensor", f"{type(storage).__qualname__} with hooks {hooks}")
     return rebuild_tensor(storage, offset, size, stride, bool(requires_grad), collections.OrderedDict(), *more)
 
 
 def _defaultdict(factory: Any = None) -> Any:
     if factory is not None and factory is not list and not inspect.ismethod(factory):
-        _refuse("a default", factory)
+        refuse("a default", factory)
     return collections.defaultdict(factory)
 
 
 def _method(owner: Any, name: str) -> Any:
     kind = type(owner)
     if METHODS.get(name) != f"{kind.__module__}.{kind.__qualname__}":
-        _refuse("an attribute", f"{kind.__qualname__}.{name}")
+        refuse("an attribute", f"{kind.__qualname__}.{name}")
     return getattr(owner, name)
 
 
+def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, for arguments whose values are there; a range has as many as a number says."""
+
+    def call(*args: Any) -> Any:
+        if any(isinstance(arg, range) for arg in args):
+            refuse("a call", f"{function.__name__} of a range")
+        return function(*args)
+
+    return call
+
+
+_VALUES = {("builtins", "complex"), ("builtins", "range"), ("builtins", "slice")}
+_REFERRED: dict[tuple[str, str], Any] = {("torch", "Size"): torch.Size, ("torch", "device"): torch.device}
 _CALLS: dict[tuple[str, str], Callable[..., Any]] = {
     ("builtins", "getattr"): _method,
-    ("collections", "Counter"): collections.Counter,
-    ("collections", "OrderedDict"): collections.OrderedDict,
+    ("collections", "Counter"): _of_values(collections.Counter),
+    ("collections", "OrderedDict"): _of_values(collections.OrderedDict),
     ("collections", "defaultdict"): _defaultdict,
     ("inspect", "Parameter"): inspect.Parameter,
     ("inspect", "Signature"): inspect.Signature,
-    ("torch", "Size"): torch.Size,
+    ("torch", "Size"): _of_values(torch.Size),
     ("torch", "device"): torch.device,
     **dict.fromkeys(TENSORS, _tensor),
     LAYOUT: compat.layout_named,
     STORAGE: _storage,
-    ORDERED_SET: compat.OrderedSet,
+    ORDERED_SET: _of_values(compat.OrderedSet),
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from torch.fx import GraphModule
-from warmgraph.cache import Event, Hit, Journal, Miss, Outcome, Reason, record
+from warmgraph.cache import Event, Hit, Journal, Miss, Outcome, Reason, record, signer_of
 from warmgraph.hashing import Key
 
 from .fail_open import Failure, warn_once
@@ -75,7 +75,8 @@ class Report:
         compiled = hit.entry.facts.get("compile_seconds")
         spent = sum(self.seconds.values())
         saved = max(0.0, compiled - spent) if isinstance(compiled, (int, float)) else 0.0
-        self._write(Outcome.HIT, tier=hit.tier, bytes=hit.stored_bytes, seconds_saved=saved)
+        signer = signer_of(hit.sealed)
+        self._write(Outcome.HIT, tier=hit.tier, bytes=hit.stored_bytes, seconds_saved=saved, signer=signer)
         log.info("hit %s: %s from %s in %.3f s, %.1f s saved", self._name(), self.place, hit.tier, spent, saved)
 
     def miss(self, miss: Miss, stored_bytes: int) -> None:
@@ -154,6 +155,7 @@ class Report:
         seconds_saved: float = 0.0,
         detail: str | None = None,
         miss: Miss | None = None,
+        signer: str | None = None,
     ) -> None:
         key = self._key
         event = Event(
@@ -174,6 +176,7 @@ class Report:
             nearest=miss.nearest.key if miss is not None and miss.nearest is not None else None,
             differs=miss.differs if miss is not None and miss.nearest is not None else None,
             backend=self.backend,
+            signer=signer,
         )
         record(self.journal, event)
         trace(event)

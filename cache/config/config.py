@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..format.keyring import Keyring
+from ..format.revocations import MAX_LIST_BYTES, Revocations
 from ..format.seal import Verifier
 from . import parsing
 from .parsing import ConfigError, Mode, Trust
@@ -93,6 +94,7 @@ _SETTINGS: dict[str, tuple[Callable[[str, object], Any], Callable[[], Any]]] = {
 
 _explicit: dict[str, object] = {}
 _current: Settings | None = None
+_revocations: dict[Path, Revocations] = {}
 
 
 def _variable(name: str) -> str:
@@ -189,6 +191,7 @@ def reset_settings() -> None:
     """Forget what was configured and read. For tests."""
     global _current
     _explicit.clear()
+    _revocations.clear()
     _current = None
 
 
@@ -209,14 +212,37 @@ def _shown(value: object) -> str:
     return value.value if isinstance(value, (Mode, Trust)) else str(value)
 
 
+def revocations_of(current: Settings) -> Revocations:
+    """What is known to be revoked: one list for each folder in this process, which grows. It lies beside the store."""
+    if current.dir not in _revocations:
+        _revocations[current.dir] = found = Revocations()
+        with suppress(OSError), revocations_file(current).open("rb") as file:
+            found.learn(file.read(MAX_LIST_BYTES), local_verifier(current))
+    return _revocations[current.dir]
+
+
+def revocations_file(current: Settings) -> Path:
+    return current.dir / "revocations"
+
+
 def local_verifier(current: Settings) -> Verifier:
-    """Whose seals are believed in the user's own folder: private, and with things made before there was a key."""
-    return current.keyring.verifier(unsigned=True, relayed=current.trust is Trust.NETWORK)
+    """Whose seals are believed in the user's own folder: private, and with what was compiled here without a key."""
+    network = current.trust is Trust.NETWORK
+    revoked = revocations_of(current)
+    return current.keyring.verifier(unsigned=True, relayed=network, namespace=current.namespace, revocations=revoked)
 
 
 def remote_verifier(current: Settings) -> Verifier:
     """Whose seals are believed in what others can write to."""
-    return current.keyring.verifier(unsigned=current.trust is Trust.NETWORK)
+    network = current.trust is Trust.NETWORK
+    revoked = revocations_of(current)
+    return current.keyring.verifier(unsigned=network, namespace=current.namespace, revocations=revoked)
+
+
+def remote_readonly(current: Settings) -> bool:
+    """Whether the shared tier is only read: as the settings say, or because nothing can be signed here."""
+    reading = Mode.READONLY in (current.mode, current.url_mode)
+    return reading or (current.keyring.only_checks and current.trust is not Trust.NETWORK)
 
 
 def store_root(current: Settings) -> Path:

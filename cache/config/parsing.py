@@ -113,18 +113,29 @@ def parse_key_file(label: str, value: object) -> Path | None:
 
 
 def keys_in_file(label: str, path: Path) -> Keyring:
-    """The keys in a file that nobody else can read."""
-    data = secret_in_file(
-        label, path, "make one with `warmgraph keygen`, or give a key as text in WARMGRAPH_SIGNING_KEY"
-    )
+    """The keys in a file that nobody else can read; if all are public halves, that nobody else can write."""
+    advice = "make one with `warmgraph keygen`, or give a key as text in WARMGRAPH_SIGNING_KEY"
+    data, info = _in_file(label, path, advice)
     try:
-        return parse_keys(data.decode("ascii", "replace"))
+        keys = parse_keys(data.decode("ascii", "replace"))
     except ValueError as error:
+        _check_private(label, path, info)
         raise refuse(label, str(path), f"{error}; make a key file with `warmgraph keygen`") from None
+    if not keys.only_checks:
+        _check_private(label, path, info)
+    elif info.st_uid not in (os.geteuid(), 0) or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise refuse(label, str(path), f"others can write this file; run `chmod 644 {path}` as its owner")
+    return keys
 
 
 def secret_in_file(label: str, path: Path, otherwise: str) -> bytes:
     """What is in a file that nobody else can read. otherwise: what to do where there is none."""
+    data, info = _in_file(label, path, otherwise)
+    _check_private(label, path, info)
+    return data
+
+
+def _in_file(label: str, path: Path, otherwise: str) -> tuple[bytes, os.stat_result]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not block
         with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, not a path)
@@ -135,11 +146,14 @@ def secret_in_file(label: str, path: Path, otherwise: str) -> bytes:
         raise refuse(label, str(path), what) from error
     if data is None:
         raise refuse(label, str(path), f"not a regular file; {otherwise}")
+    return data, info
+
+
+def _check_private(label: str, path: Path, info: os.stat_result) -> None:
     # Group may read only what is root's: so secrets arrive in containers whose user is not root.
     private = stat.S_IRWXO | (stat.S_IWGRP | stat.S_IXGRP if info.st_uid == 0 else stat.S_IRWXG)
     if info.st_uid not in (os.geteuid(), 0) or info.st_mode & private:
         raise refuse(label, str(path), f"others can read or write this file; run `chmod 600 {path}` as its owner")
-    return data
 
 
 def parse_signing_key(label: str, value: object) -> Keyring:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
 
 from ..typing import BlobRef, CorruptEntry, Role
-from .codec import MAX_BLOB_BYTES
+from .codec import MAX_BLOB_BYTES, PIECE_BYTES
 
 _LEVEL = 3
 # Level 3 never needs a window above 2 MiB; a frame that asks for more than 8 is not ours.
@@ -26,7 +28,39 @@ def encode_blob(role: Role, name: str, content: bytes) -> tuple[BlobRef, bytes]:
 
         encoding, data = "zstd", zstandard.ZstdCompressor(level=_LEVEL).compress(content)
     digest = hashlib.sha256(data).hexdigest()
-    return BlobRef(digest, len(data), role, name, encoding, len(content)), data
+    ref = BlobRef(digest, len(data), role, name, encoding, len(content))
+    pieces = tuple(hashlib.sha256(pack_piece(ref, part)).hexdigest() for part in slices(data))
+    return replace(ref, pieces=pieces), data
+
+
+def slices(data: bytes) -> Iterator[bytes]:
+    """`data` in pieces, one when it is empty."""
+    for begin in range(0, max(1, len(data)), PIECE_BYTES):
+        yield data[begin : begin + PIECE_BYTES]
+
+
+def pack_piece(ref: BlobRef, part: bytes) -> bytes:
+    """A piece as it travels: what is raw (kernels) is compressed where that is smaller."""
+    if ref.encoding != "raw":
+        return part
+    import zstandard
+
+    smaller = zstandard.ZstdCompressor(level=_LEVEL).compress(part)
+    return smaller if len(smaller) < len(part) else part
+
+
+def unpack_piece(ref: BlobRef, number: int, piece: bytes) -> bytes:
+    """Piece `number` as it is in the blob. Raises CorruptEntry.
+
+    One that is as long as it is in the blob is that (the blob's digest is checked over all of them). A shorter one is
+    packed, and decompressed only if the entry names its digest.
+    """
+    size = min(PIECE_BYTES, ref.size - number * PIECE_BYTES)
+    if len(piece) == size:
+        return piece
+    if len(piece) > size or not ref.pieces or hashlib.sha256(piece).hexdigest() != ref.pieces[number]:
+        raise CorruptEntry("it has another digest than its entry says")
+    return _decompress(replace(ref, content_size=size), piece)
 
 
 def verify_blob(ref: BlobRef, data: bytes) -> None:

@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 
 from ..typing import BlobRef, CorruptEntry, Entry, Role, Scalar
 
-VERSION = 1
+VERSION = 2
 MAX_ENTRY_BYTES = 16 * 2**20
 MAX_BLOB_BYTES = 4 * 2**30  # content; a bound for decoders, not an aim
+PIECE_BYTES = 2**20  # of a blob, where a store keeps it in pieces
 
 KEY = re.compile(r"wg1[0-9a-f]{32,64}")
 VARIANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")  # one case: some file systems fold it; no dot: see quarantine
@@ -72,7 +73,8 @@ def decode_entry(key: str, data: bytes) -> Entry:
 def _plain(entry: Entry) -> dict[str, Any]:
     return {
         "blobs": [
-            [ref.digest, ref.size, ref.role.value, ref.name, ref.encoding, ref.content_size] for ref in entry.blobs
+            [ref.digest, ref.size, ref.role.value, ref.name, ref.encoding, ref.content_size, list(ref.pieces)]
+            for ref in entry.blobs
         ],
         "facts": _sorted(entry.facts),
         "guards": entry.guards,
@@ -156,9 +158,9 @@ def _blobs(value: object) -> tuple[BlobRef, ...]:
 
 
 def _blob(value: object) -> BlobRef:
-    if not isinstance(value, list) or len(value) != 6:
+    if not isinstance(value, list) or len(value) != 7:
         _corrupt("not a blob reference")
-    digest, size, role, name, encoding, content_size = value
+    digest, size, role, name, encoding, content_size, pieces = value
     if not isinstance(name, str) or not 0 < len(name) <= _MAX_TEXT:
         _corrupt("a blob's name is not a short text")
     if encoding not in ENCODINGS:
@@ -174,7 +176,19 @@ def _blob(value: object) -> BlobRef:
         name=name,
         encoding=encoding,
         content_size=_length(content_size),
+        pieces=_pieces(pieces, size),
     )
+
+
+def count_pieces(size: int) -> int:
+    """How many pieces a blob of `size` bytes has; one when it is empty."""
+    return max(1, -(-size // PIECE_BYTES))
+
+
+def _pieces(value: object, size: int) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) not in (0, count_pieces(size)):
+        _corrupt("not the digests of a blob's pieces")
+    return tuple(_matching(digest, DIGEST, "digest") for digest in value)
 
 
 def _length(value: object) -> int:

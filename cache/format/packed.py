@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..typing import BlobRef, Entry, Role
 from .blobs import encode_blob
 from .codec import canonical_entry
-from .seal import Signer, seal
+from .seal import DEFAULT_NAMESPACE, Signer, seal
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,14 @@ class Packed:
 
 
 def pack(
-    draft: Entry, blobs: Sequence[tuple[Role, str, bytes]], signer: Signer | None = None, generation: int = 0
+    draft: Entry,
+    blobs: Sequence[tuple[Role, str, bytes]],
+    signer: Signer | None = None,
+    generation: int = 0,
+    *,
+    namespace: str = DEFAULT_NAMESPACE,
 ) -> Packed:
     """Encode blobs, name them in the entry, seal it. Raises ValueError for what could not be read back."""
     encoded = tuple(encode_blob(role, name, content) for role, name, content in blobs)
     entry = replace(draft, blobs=tuple(ref for ref, _ in encoded))
-    return Packed(entry, seal(entry.key, canonical_entry(entry), signer, generation), encoded)
+    return Packed(entry, seal(entry.key, canonical_entry(entry), signer, generation, namespace=namespace), encoded)

@@ -38,7 +38,8 @@ class Event:
     spared. detail: one line for humans, such as what to do. nearest: of a miss, the key of the entry that resembles
     it most; differs: the parts in which they differ. started: unix seconds when this process began to use the cache;
     in containers host and pid alone are the same in every run. backend: by the name given to `torch.compile`.
-    job: what a scheduler calls the run that this process is part of.
+    job: what a scheduler calls the run that this process is part of. signer: of a hit, the id of the key that signed
+    the entry; None: it was compiled on this host without one.
     """
 
     outcome: Outcome
@@ -65,6 +66,7 @@ class Event:
     backend: str | None = None
     namespace: str | None = None
     job: str | None = None
+    signer: str | None = None
 
 
 EventDict = dict[str, Any]
@@ -94,7 +96,7 @@ _FIELDS: dict[str, _Types] = {
 _FIELDS |= dict.fromkeys(("line", "nodes", "bytes"), _OPTIONAL_COUNT)
 # Fields that older versions did not write: absent, they are null.
 _NEWER: dict[str, _Types] = {"differs": _OPTIONAL_LIST, "started": _OPTIONAL_NUMBER}
-_NEWER |= dict.fromkeys(("nearest", "backend", "namespace", "job"), _OPTIONAL_TEXT)
+_NEWER |= dict.fromkeys(("nearest", "backend", "namespace", "job", "signer"), _OPTIONAL_TEXT)
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _FIELD_ITEMS, _NEWER_ITEMS = tuple(_FIELDS.items()), tuple(_NEWER.items())

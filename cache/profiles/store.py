@@ -26,7 +26,7 @@ from itertools import islice
 
 from ..config.parsing import Mode
 from ..format.codec import KEY, canonical_entry, check_name, decode_entry
-from ..format.seal import Signer, Verifier, as_relayed, generation_of, seal, unseal
+from ..format.seal import Signer, Verifier, as_relayed, seal, unseal
 from ..process.writer import Writer
 from ..stores.circuit_breaker import Health, Use
 from ..stores.disk.store import DiskStore
@@ -37,7 +37,6 @@ logger = logging.getLogger(__package__)
 
 _MANY = 8  # records that are worth joining though nothing is new
 _MOST = 64  # records that are read
-_MAX_GENERATION = 2**64 - 1
 CONNECTING_SECONDS = 0.04  # in the life of a process, for a store that is being connected to
 _TICK = 0.002
 
@@ -171,11 +170,10 @@ class ProfileStore:
         whole = known.joined(profile)
         if known.covers(whole) and len(records) <= _MANY:
             return
-        # Stores refuse a generation older than the one they have, and clocks differ.
-        newest = max((generation_of(sealed) for _, sealed in place.store.entries(key)), default=0)
-        generation = min(_MAX_GENERATION, max(newest + 1, time.time_ns() // 1000))
         entry = profile_entry(key, whole, about)
-        place.store.put_entry(key, entry.variant, seal(key, canonical_entry(entry), self._signer, generation))
+        generation, namespace = time.time_ns() // 1000, place.vouched.namespace
+        sealed = seal(key, canonical_entry(entry), self._signer, generation, namespace=namespace)
+        place.store.put_entry(key, entry.variant, sealed)
         logger.debug("profile %.16s (%s): %d lines to %s", key, about, len(whole.lines), place.store.name)
         for record in records:
             if record.variant != entry.variant and whole.covers(whole.joined(record.profile)):
@@ -190,7 +188,9 @@ class ProfileStore:
                 there = list(_records(place.store, key, place.believed))
                 for one in records:
                     if not _joined(there).covers(one.profile):
-                        place.store.put_entry(key, one.variant, as_relayed(key, one.sealed))
+                        place.store.put_entry(
+                            key, one.variant, as_relayed(key, one.sealed, namespace=place.believed.namespace)
+                        )
             except StoreUnavailable as error:
                 self._health.failed(place.store.name, "write", error)
 

@@ -32,7 +32,7 @@ LINE_SECONDS = 30.0  # between two lines in the log of one who waits
 
 _THREADS = "threads"
 _ANOTHER_THREAD = "another thread of this process"
-_HAS_IT = "%s has it, and that is as long as this one may wait"
+_HAS_IT = "%s has it, and that is as long as this process may wait"
 _FAILED = "the last compile left nothing to wait for (%s)"
 _FIRST_PAUSE = 0.01  # seconds between two polls of a level, growing to:
 _LAST_PAUSE = 0.2
@@ -41,7 +41,7 @@ Clock = Callable[[], float]
 
 
 class Flights:
-    """Flights of one process. wait: the most seconds a call may wait in all; 0: it never waits. Safe over fork.
+    """Flights of one process. wait: the most seconds it may wait over all keys; 0: it never waits. Safe over fork.
 
     clock, sleep: for tests.
     """
@@ -66,6 +66,7 @@ class Flights:
         self._turns: dict[str, _Turn] = {}  # here as below, single operations only: atomic, so no lock is needed
         self._ours: set[tuple[str, str]] = set()  # (level, key) of the leases this process has
         self._inside = _Inside()
+        self._waited = 0.0  # seconds so far; of threads that wait at once, each counts
 
     @contextmanager
     def flight(self, key: str) -> Iterator[Flight]:
@@ -76,7 +77,7 @@ class Flights:
         outer.append(key)
         try:
             if not again:
-                self._acquire_levels(flight, 0.0 if nested else self._wait)
+                self._acquire_levels(flight, 0.0 if nested else max(0.0, self._wait - self._waited))
             yield flight
         finally:
             outer.pop()
@@ -92,6 +93,8 @@ class Flights:
         except BaseException:
             flight.settle(ok=True)  # nothing was tried, so nothing failed: the next one may have it
             raise
+        finally:
+            self._waited += waiting.waited
         flight.waited = waiting.waited
         waiting.over()
 

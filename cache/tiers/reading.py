@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..format.blobs import decode_blob
 from ..format.codec import decode_entry
 from ..format.packed import Packed
-from ..format.seal import Verifier, unseal
+from ..format.seal import Verifier, accept_checksum, unseal
 from ..typing import BlobRef, CorruptEntry, Entry, Miss, Reason, Store, Untrusted
 
 Accept = Callable[[Entry], bool]
@@ -42,7 +42,7 @@ class Defect:
 
 
 def read_complete(
-    store: Store, key: str, variant: str, sealed: bytes, accept: Accept, verifier: Verifier | None = None
+    store: Store, key: str, variant: str, sealed: bytes, accept: Accept, verifier: Verifier = accept_checksum
 ) -> Complete | Defect:
     """Seal first, then decode, then ask `accept`, and only then fetch blobs, at once. Raises StoreUnavailable."""
     try:

@@ -17,7 +17,7 @@ from pathlib import Path
 from ..config.parsing import Mode
 from ..format.codec import KEY, VARIANT, check_name
 from ..format.packed import Packed, pack
-from ..format.seal import Signer, Verifier, accept_checksum, as_relayed
+from ..format.seal import DEFAULT_NAMESPACE, Signer, Verifier, accept_checksum, as_relayed
 from ..process.writer import Writer
 from ..profiles.store import ProfileStore
 from ..stores.circuit_breaker import Health, Use
@@ -50,8 +50,8 @@ class Cache:
     """Look up and publish. Thread-safe; a forked child may go on using it. Build one with `open_cache`.
 
     fast: the store that is written in the caller's thread (memory). slow: the others, read in order and
-    written in the background. policies: by tier name. signer seals what is published; without one a checksum
-    does. max_size (bytes) and max_files bound each disk store. learning: profiles, through the same stores.
+    written in the background. policies: by tier name. signer seals what is published, and the namespace with it;
+    without one a checksum does. max_size (bytes) and max_files bound each disk store. learning: profiles.
     """
 
     def __init__(
@@ -69,8 +69,10 @@ class Cache:
         signer: Signer | None = None,
         flights: Flights | None = None,
         learning: ProfileStore | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
         self.mode = mode
+        self._namespace = namespace
         self.learning = learning or ProfileStore(())
         self._tiers: tuple[Store, ...] = (fast, *slow)
         self._strict = strict
@@ -118,7 +120,7 @@ class Cache:
             if found is not None:
                 packed = found.packed
                 if self._policies[store.name].remote:
-                    packed = replace(packed, sealed=as_relayed(key, packed.sealed))
+                    packed = replace(packed, sealed=as_relayed(key, packed.sealed, namespace=self._namespace))
                 for above in self._tiers[:level]:  # first, so that kernels have their files there
                     self._put(above, packed)
                 if level > 1:  # in the background: nobody waits for that
@@ -154,8 +156,8 @@ class Cache:
         """
         if self.mode is Mode.OFF:
             return draft
-        generation = (flight.token if flight is not None else 0) or time.time_ns() // 1000
-        packed = pack(draft, blobs, self._signer, generation)
+        # By this host's own clock: nothing that a server says goes into what is signed.
+        packed = pack(draft, blobs, self._signer, time.time_ns() // 1000, namespace=self._namespace)
         if self._put(self._tiers[0], packed) is None:
             self._relating.note(self._tiers[:1], packed.entry)
         if not any(self._is_written(store) for store in self._tiers[1:]):

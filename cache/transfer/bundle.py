@@ -1,49 +1,53 @@
 """A bundle: entries and their blobs in one file, to bake a warm cache into an image. Not which are chosen (`transfer`).
 
-Written and read in one pass, so that it goes through a pipe; at most one entry with its blobs is in memory.
+    preamble    `warmgraph bundle 2 <namespace>\\n`
+    frame       kind, size of body, sha256 of body, 8 bytes that check these and the frame's number; then the body
+    entries     (kind 3) key, `\\n`, the sealed entry, as whoever signed it left it
+    blobs       (kinds 1, and 2 for kernels) each once
+    last frame  (kind 4) how many entries and blobs came before. Then the bundle ends.
 
-    preamble    `warmgraph bundle 1\n`, 16 random bytes: this bundle's id
-    frame       head: seal(`bundle 1 <id> <number>`, kind, size of body, sha256 of body), then the body
-    ...         blobs (kinds 1, and 2 for kernels), each once, before the first entry that names it;
-                entries (kind 3): key, `\n`, the sealed entry as it will lie in a store
-    last frame  kind 4: how many blobs and entries came before. Then the bundle ends.
-
-A head is of fixed size and sealed like an entry (`seal`), by the signing key where there is one. It is verified
-before its body is read, and the body before anything is done with it; so nobody without the key makes a reader
-reserve memory or write a byte. The seal covers the frame's place in this bundle, which is what a hash over all
-that came before would give, at once instead of at the end: a frame that is moved, doubled, left out or taken from
-another bundle fails, and without its last frame a bundle is known to be cut short. The idea of verifying a stream
-in pieces whose seals hold their place and an end mark is STREAM's (Hoang, Reyhanitabar, Rogaway, Vizár, 2015).
+Nobody signs a bundle: each entry is signed, and names its blobs by their digests. A reader verifies the entries, and
+takes of the blobs only those that a verified entry names, of the size that it says; others are passed by as they come.
+So nobody without a key that is believed makes a reader reserve memory or write a byte, and who only has public keys
+can pass a bundle on. Written and read in one pass, so that it goes through a pipe; in memory are the entries' own
+bytes and one blob. Frames are checksummed and counted so that damage and a cut are told as such.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import BinaryIO
 
 from ..format.codec import KEY, MAX_BLOB_BYTES, MAX_ENTRY_BYTES
-from ..format.seal import CHECKSUM, HEADER_BYTES, Signer, Verifier, as_checked, reseal, seal, unseal
+from ..format.seal import (
+    MAX_HEADER_BYTES,
+    Signer,
+    Verifier,
+    accept_checksum,
+    as_relayed,
+    generation_of,
+    signed_if_ours,
+)
 from ..stores.disk.layout import EntryFile
-from ..typing import BlobRef, CorruptEntry, Entry, Role, Store, StoreUnavailable, Untrusted
+from ..typing import BlobRef, CorruptEntry, Entry, Role, Store, StoreUnavailable
 from .transfer import Incomplete, Place, Transferred, Watch, note, open_sealed, place_of, read_blobs, read_local
 
 _FAMILY = b"warmgraph bundle "
-_PREAMBLE = _FAMILY + b"1\n"
-_ID_BYTES = 16
-_HEAD = struct.Struct(">BQ32s")
+_PREAMBLE = re.compile(rb"warmgraph bundle 2 ([A-Za-z0-9._-]{1,64})\n")
+_MAX_PREAMBLE = 128
+_HEAD = struct.Struct(">BQ32s8s")
 _END = struct.Struct(">QQ")
-_HEAD_BYTES = HEADER_BYTES + _HEAD.size
 _STEP = 2**20
 
 _BLOB, _KERNEL, _ENTRY, _LAST = 1, 2, 3, 4
 _LIMITS = {
     _BLOB: MAX_BLOB_BYTES,
     _KERNEL: MAX_BLOB_BYTES,
-    _ENTRY: 128 + HEADER_BYTES + MAX_ENTRY_BYTES,
+    _ENTRY: 128 + MAX_HEADER_BYTES + MAX_ENTRY_BYTES,
     _LAST: _END.size,
 }
 
@@ -63,40 +67,54 @@ def export_bundle(
 ) -> Transferred:
     """Write `files`, which are entries of `store`, to `out`, in their order. Damaged ones are left out and counted.
 
-    signer: seals the bundle, and each entry anew (its generation stays); without one they are only checksummed.
+    signer: signs what this host made without a key; what is signed keeps its signature.
     Raises StoreUnavailable, and OSError of `out`: what was written then is no whole bundle.
     """
-    writer = _Writer(out, signer)
-    report = Transferred()
+    report, chosen = Transferred(), []
     for key, variant, sealed in read_local(files):
         try:
             entry = open_sealed(key, variant, sealed, verifier)
-            blobs = read_blobs(store, [ref for ref in entry.blobs if place_of(ref) not in writer.written])
+            read_blobs(store, entry.blobs)
         except CorruptEntry as error:
             report = report.and_left_out(error)
         else:
-            writer.put(entry, reseal(key, sealed, signer), blobs)
-            report = replace(report, entries=writer.entries, blobs=len(writer.written), bytes=writer.bytes)
-        watch(report)
-    writer.finish()
-    return replace(report, bytes=writer.bytes)
+            chosen.append((entry, signed_if_ours(key, sealed, signer, namespace=verifier.namespace)))
+    writer = _Writer(out, verifier.namespace)
+    for entry, sealed in chosen:
+        writer.frame(_ENTRY, entry.key.encode("ascii") + b"\n" + sealed)
+    blobs = {place_of(ref): ref for entry, _ in chosen for ref in entry.blobs}
+    for number, ref in enumerate(blobs.values(), start=1):
+        try:
+            [(_, data)] = read_blobs(store, [ref])
+        except CorruptEntry:  # evicted since: who imports finds its entries incomplete
+            continue
+        writer.frame(_KERNEL if ref.role is Role.CPP_KERNEL else _BLOB, data)
+        watch(replace(report, entries=len(chosen), blobs=number, bytes=writer.bytes))
+    written = writer.finish()
+    return replace(report, entries=len(chosen), blobs=written, bytes=writer.bytes)
 
 
 def import_bundle(
-    source: BinaryIO, store: Store, *, verifier: Verifier, watch: Watch = lambda report: None
+    source: BinaryIO,
+    store: Store,
+    *,
+    verifier: Verifier,
+    here: Verifier = accept_checksum,
+    watch: Watch = lambda report: None,
 ) -> Transferred:
-    """Write what is in a bundle to `store`, a private one: there its entries have checksums, no signatures.
+    """Write what is in a bundle to `store`, a private one. What is signed keeps its signature.
 
-    Raises nothing for what the bundle holds. `stopped` says why reading ended before the bundle's end: Untrusted
-    (whose words say what to do; nothing was read), Truncated, CorruptEntry, or StoreUnavailable. What was written
-    until then is good, each entry by itself.
+    here: whose seals are believed in `store`: a newer entry that they cover is not replaced, and counts as skipped.
+    Raises nothing for what the bundle holds. `stopped` says why reading ended before the bundle's end: Truncated,
+    CorruptEntry, or StoreUnavailable. What was written until then is good, each entry by itself.
     """
-    importing = _Import(store, verifier)
+    importing = _Import(store, verifier, here)
     try:
-        reader = _Reader(source, verifier)
-        while (frame := reader.frame()) is not None:
-            importing.take(*frame)
+        reader = _Reader(source, verifier.namespace)
+        while (head := reader.head()) is not None:
+            importing.take(reader, *head)
             watch(importing.report)
+        importing.end()
     except (CorruptEntry, StoreUnavailable) as error:
         return replace(importing.report, stopped=error)
     return importing.report
@@ -106,34 +124,26 @@ def import_bundle(
 
 
 class _Writer:
-    """Frames to a stream. written: the places of the blobs in it. bytes: of everything."""
+    """Frames to a stream. bytes: of everything."""
 
-    def __init__(self, out: BinaryIO, signer: Signer | None) -> None:
-        self.written: set[Place] = set()
-        self.entries = 0
+    def __init__(self, out: BinaryIO, namespace: str) -> None:
         self.bytes = 0
         self._out = out
-        self._signer = signer
-        self._id = os.urandom(_ID_BYTES)
-        self._number = 0
-        self._send(_PREAMBLE + self._id)
+        self._counts = dict.fromkeys(_LIMITS, 0)
+        self._send(_FAMILY + f"2 {namespace}\n".encode())
 
-    def put(self, entry: Entry, sealed: bytes, blobs: Iterable[tuple[BlobRef, bytes]]) -> None:
-        for ref, data in blobs:
-            self._frame(_KERNEL if ref.role is Role.CPP_KERNEL else _BLOB, data, bytes.fromhex(ref.digest))
-            self.written.add(place_of(ref))
-        self._frame(_ENTRY, entry.key.encode("ascii") + b"\n" + sealed)
-        self.entries += 1
-
-    def finish(self) -> None:
-        self._frame(_LAST, _END.pack(len(self.written), self.entries))
-        self._out.flush()
-
-    def _frame(self, kind: int, body: bytes, digest: bytes | None = None) -> None:
-        head = _HEAD.pack(kind, len(body), digest or hashlib.sha256(body).digest())
-        self._send(seal(_place(self._id, self._number), head, self._signer))
+    def frame(self, kind: int, body: bytes) -> None:
+        head = kind, len(body), hashlib.sha256(body).digest()
+        self._send(_HEAD.pack(*head, _check(sum(self._counts.values()), *head)))
         self._send(body)
-        self._number += 1
+        self._counts[kind] += 1
+
+    def finish(self) -> int:
+        """The end; how many blobs were written."""
+        blobs = self._counts[_BLOB] + self._counts[_KERNEL]
+        self.frame(_LAST, _END.pack(self._counts[_ENTRY], blobs))
+        self._out.flush()
+        return blobs
 
     def _send(self, data: bytes) -> None:
         view = memoryview(data)
@@ -142,134 +152,165 @@ class _Writer:
         self.bytes += len(data)
 
 
-def _place(bundle: bytes, number: int) -> str:
-    return f"bundle 1 {bundle.hex()} {number}"
+def _check(number: int, kind: int, size: int, digest: bytes) -> bytes:
+    return hashlib.sha256(f"{number} {kind} {size} {digest.hex()}".encode()).digest()[:8]
 
 
 # -- reading
 
 
-class _Import:
-    """What was written to the store so far. places: of the blobs that are there."""
+class _Waiting:
+    """A verified entry whose blobs have not all come yet."""
 
-    def __init__(self, store: Store, verifier: Verifier) -> None:
+    __slots__ = ("entry", "missing", "sealed")
+
+    def __init__(self, entry: Entry, sealed: bytes) -> None:
+        self.entry = entry
+        self.sealed = sealed
+        self.missing = {place_of(ref) for ref in entry.blobs}
+
+
+class _Import:
+    """What was written to the store so far, and what is waited for. wanted: by a blob's place, who names it."""
+
+    def __init__(self, store: Store, verifier: Verifier, here: Verifier) -> None:
         self.report = Transferred()
         self._store = store
         self._verifier = verifier
-        self._places: set[Place] = set()
+        self._here = here
+        self._waiting: dict[int, _Waiting] = {}
+        self._wanted: dict[Place, list[_Waiting]] = {}
+        self._entries = self._blobs = 0
 
-    def take(self, kind: int, body: bytes, digest: str) -> None:
-        """One frame that is right. An entry that is not is counted: that a bundle is signed makes no entry good."""
+    def take(self, reader: _Reader, kind: int, size: int, digest: str) -> None:
+        """One frame. An entry that is not right is counted; a blob that no right entry names is passed by."""
         if kind == _ENTRY:
+            self._entries += 1
+            body = reader.body()
             try:
-                self._put_entry(body)
+                self._await(body)
             except CorruptEntry as error:
                 self.report = self.report.and_left_out(error)
         elif kind == _LAST:
-            self._check_end(body)
+            if reader.body() != _END.pack(self._entries, self._blobs):
+                raise CorruptEntry("its last frame counts otherwise than what came before")
         else:
-            self._put_blob(digest, body, kernel=kind == _KERNEL)
+            self._blobs += 1
+            waiting = self._wanted.pop((digest, kind == _KERNEL, size), [])
+            if not waiting:
+                reader.skip()
+                return
+            # Role and name are its entries' to say; a store needs to know kernels from the rest, no more.
+            role = Role.CPP_KERNEL if kind == _KERNEL else Role.AOT_RESULT
+            ref = BlobRef(digest, size, role, digest[:12], "raw", size)
+            self._store.put_blob(ref, reader.body())
+            self.report = replace(self.report, blobs=self.report.blobs + 1, bytes=self.report.bytes + size)
+            for one in waiting:
+                one.missing.discard(place_of(ref))
+                self._put_if_whole(one)
 
-    def _put_blob(self, digest: str, data: bytes, *, kernel: bool) -> None:
-        # Role and name are its entries' to say; a store needs to know kernels from the rest, no more.
-        role = Role.CPP_KERNEL if kernel else Role.AOT_RESULT
-        ref = BlobRef(digest, len(data), role, digest[:12], "raw", len(data))
-        self._store.put_blob(ref, data)
-        self._places.add(place_of(ref))
-        self.report = replace(self.report, blobs=self.report.blobs + 1, bytes=self.report.bytes + len(data))
+    def end(self) -> None:
+        for one in self._waiting.values():
+            self.report = self.report.and_left_out(Incomplete(f"blobs of {one.entry.key:.16} are not in the bundle"))
 
-    def _put_entry(self, body: bytes) -> None:
+    def _await(self, body: bytes) -> None:
         name, _, sealed = body.partition(b"\n")
         key = name.decode("ascii", "replace")
         if not KEY.fullmatch(key):
             raise CorruptEntry("an entry without a key")
         entry = open_sealed(key, None, sealed, self._verifier)
-        for ref in entry.blobs:
-            if place_of(ref) not in self._places:
-                raise Incomplete(f"blob {ref.name!r:.80} is not in the bundle before the entry that names it")
-        # With a checksum from here on: a local folder is private, and whoever uses it may not have the key (an image).
-        self._store.put_entry(key, entry.variant, as_checked(key, sealed))
-        note(self._store, entry)
-        self.report = replace(self.report, entries=self.report.entries + 1, bytes=self.report.bytes + len(sealed))
+        one = _Waiting(entry, as_relayed(key, sealed, namespace=self._verifier.namespace))
+        if self._is_newer_here(one):
+            self.report = replace(self.report, skipped=self.report.skipped + 1)
+            return
+        self._waiting[id(one)] = one
+        for place in one.missing:
+            self._wanted.setdefault(place, []).append(one)
+        self._put_if_whole(one)
 
-    def _check_end(self, body: bytes) -> None:
-        if len(body) != _END.size or _END.unpack(body)[0] != self.report.blobs:
-            raise CorruptEntry("its last frame counts other blobs than came before")
-        if _END.unpack(body)[1] != self.report.entries + self.report.left_out:
-            raise CorruptEntry("its last frame counts other entries than came before")
+    def _is_newer_here(self, one: _Waiting) -> bool:
+        for variant, sealed in self._store.entries(one.entry.key):
+            if variant == one.entry.variant and generation_of(sealed) > generation_of(one.sealed):
+                try:
+                    there = open_sealed(one.entry.key, variant, sealed, self._here)
+                except CorruptEntry:
+                    return False
+                return all(self._store.has_blob(ref) for ref in there.blobs)
+        return False
+
+    def _put_if_whole(self, one: _Waiting) -> None:
+        if one.missing:
+            return
+        self._store.put_entry(one.entry.key, one.entry.variant, one.sealed)
+        note(self._store, one.entry)
+        del self._waiting[id(one)]
+        report = self.report
+        self.report = replace(report, entries=report.entries + 1, bytes=report.bytes + len(one.sealed))
 
 
 class _Reader:
-    """Frames from a stream, each verified. Raises CorruptEntry (Truncated, Untrusted) and nothing else."""
+    """Frames from a stream: `head`, and then `body` or `skip`. Raises CorruptEntry (Truncated) and nothing else."""
 
-    def __init__(self, source: BinaryIO, verifier: Verifier) -> None:
+    def __init__(self, source: BinaryIO, namespace: str) -> None:
         self._source = source
-        self._verifier = verifier
         self._number = 0
         self._ended = False
-        preamble = self._take(len(_PREAMBLE))[0]
-        if preamble != _PREAMBLE:
-            another = preamble.startswith(_FAMILY)
+        self._head = (0, 0, "")
+        line = b""
+        while not line.endswith(b"\n") and len(line) < _MAX_PREAMBLE and (byte := self._read(1)):
+            line += byte
+        match = _PREAMBLE.fullmatch(line)
+        if match is None:
+            if not line.endswith(b"\n") and (_FAMILY.startswith(line) or line.startswith(_FAMILY)):
+                raise Truncated("it ends within its first line: it was cut short")
+            another = line.startswith(_FAMILY)
             raise CorruptEntry("a bundle of another version of warmgraph" if another else "not a bundle of warmgraph")
-        self._id = self._take(_ID_BYTES)[0]
+        theirs = match[1].decode("ascii")
+        if theirs != namespace:
+            raise CorruptEntry(
+                f"it is of namespace {theirs}, and its entries hold there alone: set WARMGRAPH_NAMESPACE={theirs} "
+                f"(it is {namespace})"
+            )
 
-    def frame(self) -> tuple[int, bytes, str] | None:
-        """(kind, body, sha256 of body in hex) of the next frame; None after the last one."""
+    def head(self) -> tuple[int, int, str] | None:
+        """(kind, size of the body, its sha256 in hex) of the next frame; None after the last one."""
         if self._ended:
-            self._expect_nothing()
+            if self._read(1):
+                raise CorruptEntry("something follows its last frame")
             return None
-        kind, size, digest = self._head(self._take(_HEAD_BYTES)[0])
-        body, found = self._take(size)
-        if found != digest:
-            raise CorruptEntry(f"frame {self._number} is damaged")
+        kind, size, digest, check = _HEAD.unpack(b"".join(self._parts(_HEAD.size)))
+        if check != _check(self._number, kind, size, digest):
+            raise CorruptEntry(f"frame {self._number} is damaged, or is not the one that belongs here")
         self._number += 1
-        self._ended = kind == _LAST
-        return kind, body, digest.hex()
-
-    def _head(self, sealed: bytes) -> tuple[int, int, bytes]:
-        try:
-            head = unseal(_place(self._id, self._number), sealed, self._trusted)
-        except Untrusted:
-            raise
-        except CorruptEntry as error:
-            raise CorruptEntry(f"frame {self._number} is damaged, or is not the one that belongs here") from error
-        kind, size, digest = _HEAD.unpack(head)
         if size > _LIMITS.get(kind, -1):
             raise CorruptEntry(f"frame {self._number} is of kind {kind} with {size} bytes, which cannot be")
-        return kind, size, digest
+        self._ended = kind == _LAST
+        self._head = kind, size, digest.hex()
+        return self._head
 
-    def _trusted(self, algorithm: int, key_id: bytes) -> Signer | None:
-        """Two ways out, as when a remote store is refused for want of a key."""
-        found = self._verifier(algorithm, key_id)
-        if found is not None:
-            return found
-        if algorithm == CHECKSUM:
-            raise Untrusted(
-                "it is not signed, and whoever made or changed it could run code here. "
-                "Export it again with WARMGRAPH_SIGNING_KEY_FILE set, to the same key file as here; "
-                "or trust everyone it went through with WARMGRAPH_TRUST=network"
-            )
-        raise Untrusted(
-            f"it is signed with key {key_id.hex()}, which is not known here. "
-            "Set WARMGRAPH_SIGNING_KEY_FILE to a file that holds this key; "
-            "or export it again with a key that is known here (`warmgraph config` lists them)"
-        )
+    def body(self) -> bytes:
+        return b"".join(self._checked())
 
-    def _take(self, count: int) -> tuple[bytes, bytes]:
-        """`count` bytes and their sha256. Memory grows with what arrives, not with what is announced."""
-        parts, hashing, left = [], hashlib.sha256(), count
-        while left > 0:
-            part = self._read(min(left, _STEP))
+    def skip(self) -> None:
+        for _ in self._checked():
+            pass
+
+    def _checked(self) -> Iterator[bytes]:
+        hashing = hashlib.sha256()
+        for part in self._parts(self._head[1]):
+            hashing.update(part)
+            yield part
+        if hashing.hexdigest() != self._head[2]:
+            raise CorruptEntry(f"frame {self._number} is damaged")
+
+    def _parts(self, count: int) -> Iterator[bytes]:
+        """`count` bytes as they come. Memory grows with what arrives, not with what is announced."""
+        while count > 0:
+            part = self._read(min(count, _STEP))
             if not part:
                 raise Truncated(f"it ends within frame {self._number}, before its last one: it was cut short")
-            hashing.update(part)
-            parts.append(part)
-            left -= len(part)
-        return (parts[0] if len(parts) == 1 else b"".join(parts)), hashing.digest()
-
-    def _expect_nothing(self) -> None:
-        if self._read(1):
-            raise CorruptEntry("something follows its last frame")
+            count -= len(part)
+            yield part
 
     def _read(self, count: int) -> bytes:
         try:

@@ -10,7 +10,6 @@ One that is not is counted and left where it is; only a store that cannot serve 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from typing import Protocol
 
 from ..format.blobs import verify_blob
 from ..format.codec import MAX_ENTRY_BYTES, decode_entry
-from ..format.seal import HEADER_BYTES, Signer, Verifier, as_relayed, generation_of, reseal, unseal
+from ..format.seal import MAX_HEADER_BYTES, Signer, Verifier, as_relayed, generation_of, signed_if_ours, unseal
 from ..stores.disk.files import read_bounded
 from ..stores.disk.layout import EntryFile
 from ..stores.disk.store import DiskStore
@@ -34,7 +33,8 @@ class Transferred:
     """What a transfer has done. entries, blobs: written. bytes: of these. skipped: the target had them.
 
     Left out, and still where they were: incomplete (a blob is not there), damaged, untrusted.
-    stopped: why it ended before its end; what is counted as written is there all the same.
+    stopped: why it ended before its end; what is counted as written is there all the same. why: of one that was left
+    out.
     """
 
     entries: int = 0
@@ -45,6 +45,7 @@ class Transferred:
     damaged: int = 0
     untrusted: int = 0
     stopped: StoreUnavailable | CorruptEntry | None = None
+    why: str | None = None
 
     @property
     def left_out(self) -> int:
@@ -55,7 +56,7 @@ class Transferred:
         if isinstance(error, Incomplete):
             return replace(self, incomplete=self.incomplete + 1)
         if isinstance(error, Untrusted):
-            return replace(self, untrusted=self.untrusted + 1)
+            return replace(self, untrusted=self.untrusted + 1, why=str(error))
         return replace(self, damaged=self.damaged + 1)
 
 
@@ -94,7 +95,7 @@ def select_local(store: DiskStore, selection: Selection) -> list[EntryFile]:
 def read_local(files: Iterable[EntryFile]) -> Iterator[Sealed]:
     """What lies in these files; one that was evicted since it was listed is passed by."""
     for file in files:
-        sealed = read_bounded(file.path, HEADER_BYTES + MAX_ENTRY_BYTES)
+        sealed = read_bounded(file.path, MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
         if sealed is not None:
             yield file.key, file.variant, sealed
 
@@ -106,7 +107,7 @@ def select_remote(store: Scannable, selection: Selection) -> Iterator[Sealed]:
             yield key, variant, sealed
 
 
-def open_sealed(key: str, variant: str | None, sealed: bytes, verifier: Verifier | None) -> Entry:
+def open_sealed(key: str, variant: str | None, sealed: bytes, verifier: Verifier) -> Entry:
     """The entry, once its seal is known to be right. variant: where it lay, if that is known. Raises CorruptEntry."""
     entry = decode_entry(key, unseal(key, sealed, verifier))
     if variant is not None and entry.variant != variant:
@@ -150,9 +151,8 @@ def copy_entries(
     """Copy `listed`, which are of `source`, to `target`. Never raises for what either store holds or is.
 
     Skipped is what the target has whole, under a seal that `target_verifier` takes; any other is replaced.
-    signer: seals anew what is copied, as a publish of now (an older generation could be refused by a store that
-    gave out a lease since); without one the bytes stay as they are. inwards: what comes unsigned from outside is
-    marked as relayed (see `seal`).
+    What is signed keeps that signature. signer: signs what this host made before it had a key. inwards: what comes
+    unsigned from outside is marked as relayed (see `seal`).
     """
     report = Transferred()
     sent: set[Place] = set()
@@ -164,8 +164,11 @@ def copy_entries(
                     report = replace(report, skipped=report.skipped + 1)
                 else:
                     blobs = read_blobs(source, [ref for ref in entry.blobs if place_of(ref) not in sent])
-                    now = reseal(key, sealed, signer, max(generation_of(sealed), time.time_ns() // 1000))
-                    now = as_relayed(key, now) if inwards else now
+                    namespace = source_verifier.namespace
+                    if inwards:
+                        now = as_relayed(key, sealed, namespace=namespace)
+                    else:
+                        now = signed_if_ours(key, sealed, signer, namespace=namespace)
                     report = _write(target, entry, now, blobs, report)
                     sent |= {place_of(ref) for ref, _ in blobs}
             except CorruptEntry as error:

@@ -18,6 +18,7 @@ from .document import (
     PhaseRow,
     ProcessRow,
     ReasonRow,
+    SignerRow,
     Source,
     Step,
     StoredEntry,
@@ -46,6 +47,7 @@ def assemble(counted: Auditor, source: Source) -> Document:
         source=source,
         totals=_totals(counted.sums),
         tiers=_tiers(counted),
+        signers=_signers(counted),
         reasons=_reasons(counted),
         phases=_phases(counted),
         functions=functions,
@@ -101,6 +103,11 @@ def _totals(sums: Sums) -> Totals:
 def _tiers(counted: Auditor) -> tuple[TierRow, ...]:
     rows = [TierRow(name, sums.count("hit"), sums.bytes, sums.saved) for name, sums in counted.tiers.items()]
     return tuple(sorted(rows, key=lambda row: (-row.hits, row.tier)))
+
+
+def _signers(counted: Auditor) -> tuple[SignerRow, ...]:
+    rows = [SignerRow(signer, function, sums.count("hit")) for (signer, function), sums in counted.signers.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.hits, row.signer, row.function)))
 
 
 def _reasons(counted: Auditor) -> tuple[ReasonRow, ...]:

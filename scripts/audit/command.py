@@ -82,7 +82,7 @@ def chosen(options: dict[str, Any]) -> tuple[Events, Filters]:
 )
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page of it to this file.")
 def audit(as_json: bool, fail_under: float | None, html: Path | None, **options: Any) -> int:
-    """What hit, what missed and why, what to change, what was saved.
+    """What hit, what missed and why, what to change.
 
     Over this host's journal, which goes back 30 days; with --fleet over that of all hosts, which holds the last 100,000
     events. The hit rate is hits / (hits + misses); what was bypassed is listed with what to do about it.

@@ -104,6 +104,7 @@ class Auditor:
         self.sums = Sums()
         self.timeline = Timeline(_EARLIEST, time.time() + _DAY)
         self.tiers: Rows[str, Sums] = Rows(Sums, 20)
+        self.signers: Rows[tuple[str, str], Sums] = Rows(Sums, 200)  # by signer and function
         self.reasons: Rows[tuple[str, str], Cause] = Rows(Cause, 100)
         self.phases: Rows[str, dict[str, float]] = Rows(dict, _PHASES)
         self.functions: Rows[Place, Function] = Rows(Function, 20_000)
@@ -174,6 +175,11 @@ class Auditor:
             if row is not None:
                 row.add(outcome, spent, saved)
                 row.bytes += event["bytes"] or 0
+        signer = event["signer"]
+        if signer is not None and outcome == "hit":
+            by_signer = self.signers.row((_cut(signer, WORD), _cut(event["function"], FUNCTION) or "-"))
+            if by_signer is not None:
+                by_signer.add(outcome, spent, saved)
         for name, one in seconds.items():
             by_outcome = self.phases.get(name) or self.phases.row(name if len(name) <= WORD else OTHER)
             if by_outcome is not None:

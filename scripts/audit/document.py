@@ -65,6 +65,15 @@ class TierRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SignerRow:
+    """Whose signature what was loaded bears; what this host compiled without a key is not listed."""
+
+    signer: str
+    function: str
+    hits: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReasonRow:
     """Why outcomes were not plain hits, by count."""
 
@@ -257,6 +266,7 @@ class Document:
     source: Source
     totals: Totals
     tiers: tuple[TierRow, ...] = ()
+    signers: tuple[SignerRow, ...] = ()
     reasons: tuple[ReasonRow, ...] = ()
     phases: tuple[PhaseRow, ...] = ()
     functions: tuple[FunctionRow, ...] = ()

@@ -26,7 +26,7 @@ class Section:
 
 def sections(document: Document, limit: int) -> Iterator[Section]:
     """What there is to say, each table with at most `limit` rows; empty ones are left out."""
-    every = (_overview, _tiers, _reasons, _phases, _functions, _misses, _bypasses, _again, _skips, _health)
+    every = (_overview, _tiers, _signers, _reasons, _phases, _functions, _misses, _bypasses, _again, _skips, _health)
     for make in (*every, _stored, _never_hit):
         section = make(document)
         if section.rows:
@@ -64,6 +64,11 @@ def _verified(document: Document) -> str:
 def _tiers(document: Document) -> Section:
     rows = [(row.tier, f"{row.hits:,}", size(row.bytes), seconds(row.seconds_saved)) for row in document.tiers]
     return Section("hits by tier", [("tier", LEFT), ("hits", RIGHT), ("read", RIGHT), ("saved", RIGHT)], rows)
+
+
+def _signers(document: Document) -> Section:
+    rows = [(row.signer, row.function, f"{row.hits:,}") for row in document.signers]
+    return Section("loaded, by signer", [("signed with key", LEFT), ("function", LEFT), ("hits", RIGHT)], rows)
 
 
 def _reasons(document: Document) -> Section:

@@ -9,6 +9,7 @@ from warmgraph.cache import (
     ConfigError,
     CorruptEntry,
     RedisStore,
+    Revoked,
     StoreUnavailable,
     Untrusted,
     advice,
@@ -58,6 +59,8 @@ def _signatures(remote: RedisStore) -> Iterator[Finding]:
             looked += 1
             try:
                 unseal(key, sealed, verifier)
+            except Revoked:
+                continue  # nobody is to believe it
             except Untrusted:
                 strange += 1
             except CorruptEntry:

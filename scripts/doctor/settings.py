@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 
-from warmgraph.cache import ConfigError, Mode, Settings, Trust, settings
+from warmgraph.cache import ONLY_CHECKS, ConfigError, Mode, Settings, Trust, settings
 
 from ..run.summary import VARIABLE as RUN_VARIABLE
 from .command import Finding, ok, problem, warning
@@ -98,7 +98,11 @@ def check_signing() -> Iterator[Finding]:
     if isinstance(current, ConfigError):
         return
     ids = current.keyring.ids()
-    if ids:
+    if current.keyring.only_checks:
+        yield ok("signing", f"{len(ids)} public keys check what is loaded")
+        if current.url is not None and current.trust is not Trust.NETWORK:
+            yield warning("signing", ONLY_CHECKS, "give hosts that are to publish the secret half (`warmgraph keygen`)")
+    elif ids:
         accepted = f", {len(ids) - 1} more accepted" if len(ids) > 1 else ""
         yield ok("signing", f"key {ids[0]} signs{accepted}")
     elif current.url is None:

@@ -28,14 +28,15 @@ _TOKEN = re.compile(r"[!-~]{16,1000}")
     "--token-file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Ask for the token in this file: needed for an address that others reach.",
+    help="Ask for the token in this file: needed for an address, or a user, that is not yours alone.",
 )
 @click.option("--fleet", is_flag=True, help="The whole fleet's journal, from the server at WARMGRAPH_URL.")
 def serve(host: str, port: int, token_file: Path | None, fleet: bool) -> int:
     """The audit as a page that keeps itself up to date.
 
     Until Ctrl-C or SIGTERM it serves /, /audit.json, /metrics (for Prometheus, with `pip install 'warmgraph[serve]'`)
-    and /healthz. It answers GET and HEAD only, and changes nothing in the store.
+    and /healthz. It answers GET and HEAD only, and changes nothing in the store. Without a token only you (and root)
+    are answered, not this host's other users.
 
     A browser asks for the token as a password, of any user; scripts send it as "Authorization: Bearer ...". It is sent
     in the clear: put a proxy with TLS before an address that others reach.

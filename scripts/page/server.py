@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import re
 import socket
 import socketserver
 import threading
@@ -21,14 +22,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from .live import Live
+from .peers import is_our_own
 
 logger = logging.getLogger(__package__)
 
 MOST_CONNECTIONS = 32
+MOST_OF_A_PEER = 16  # at once, of one address
 SILENT_SECONDS = 5.0  # without a byte
 WHOLE_SECONDS = 20.0  # for a whole request and its answer
 _BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _TEXT = "text/plain; charset=utf-8"
+_HOST = re.compile(r"(?:\[([0-9a-f:.%]{2,60})\]|([a-z0-9_](?:[a-z0-9._-]{0,252}[a-z0-9_])?))(?::\d{1,5})?", re.ASCII)
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",  # of the page itself; the rest of its policy stands in it
@@ -50,7 +54,9 @@ def is_loopback(address: str) -> bool:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `live`. token: what who asks must know; None on loopback only. Raises OSError when it cannot listen."""
+    """Serves `live`. token: what who asks must know; without one this host's user alone is answered. Raises OSError
+    when it cannot listen.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -61,7 +67,7 @@ class Server(ThreadingHTTPServer):
         self.live = live
         self.token = token
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        self._since: dict[socket.socket, float] = {}
+        self._since: dict[socket.socket, tuple[str, float]] = {}  # whose, and since when
         self._lock = threading.Lock()
         self.address_family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
         super().__init__(place, Handler)
@@ -71,7 +77,10 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
+        peer = str(client_address[0]) if client_address else ""
+        with self._lock:
+            greedy = [of for of, _ in self._since.values()].count(peer) >= MOST_OF_A_PEER
+        if greedy or not self._free.acquire(blocking=False):
             request.settimeout(0.5)
             try:
                 request.sendall(_BUSY)
@@ -80,7 +89,7 @@ class Server(ThreadingHTTPServer):
             self.shutdown_request(request)
             return
         with self._lock:
-            self._since[request] = time.monotonic()
+            self._since[request] = peer, time.monotonic()
         try:
             super().process_request(request, client_address)
         except BaseException:
@@ -97,7 +106,7 @@ class Server(ThreadingHTTPServer):
         """Called twice a second: ends what takes too long, however busily it drips."""
         now = time.monotonic()
         with self._lock:
-            late = [request for request, since in self._since.items() if now - since > WHOLE_SECONDS]
+            late = [request for request, (_, since) in self._since.items() if now - since > WHOLE_SECONDS]
         for request in late:
             try:
                 request.shutdown(socket.SHUT_RDWR)  # its thread finds it at its end, and closes it
@@ -135,9 +144,16 @@ class Handler(BaseHTTPRequestHandler):
         if not self._is_for_us():
             self._send(421, "this server is asked for by another name: a token is needed for that\n")
             return
-        allowed = self.server.token is None or _knows(self.headers.get("Authorization", ""), self.server.token)
+        token = self.server.token
+        if token is None:
+            allowed = is_our_own(self.client_address, self.connection.getsockname())
+        else:
+            allowed = _knows(self.headers.get("Authorization", ""), token)
         if path == "/healthz":
             self._health(allowed)
+            return
+        if not allowed and token is None:
+            self._send(403, "this server answers its own user: it has to be started with --token-file for others\n")
             return
         if not allowed:
             asked = {"WWW-Authenticate": 'Basic realm="warmgraph: any name, and the token as password"'}
@@ -151,15 +167,15 @@ class Handler(BaseHTTPRequestHandler):
             route()
 
     def _is_for_us(self) -> bool:
-        """Without a token, only by a name of this machine's: another may have been pointed here (DNS rebinding)."""
+        """By one name and a port. Without a token, by a name of this machine's: another may have been pointed here (DNS
+        rebinding).
+        """
         names = self.headers.get_all("Host", [])
-        if self.server.token is not None:
-            return True
-        if len(names) != 1:
-            return False
-        name = names[0].strip().lower()
-        host = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
-        return host == "localhost" or is_loopback(host)
+        match = _HOST.fullmatch(names[0].strip().lower()) if len(names) == 1 else None
+        if match is None:
+            return not names and self.server.token is not None  # HTTP/1.0 need not say
+        host = match[1] or match[2]
+        return self.server.token is not None or host == "localhost" or is_loopback(host)
 
     def _page(self) -> None:
         self._send(200, self.server.live.page(), "text/html; charset=utf-8", headers=_HEADERS)

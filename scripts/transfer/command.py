@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -38,9 +39,14 @@ from warmgraph.cache import (
 
 from ..output import epilog, json_option, plain, print_json, size, talk
 from ..store.command import find_store
-from .remote import remote_store
+from .remote import learn_revocations_of, remote_store
 
 _PREFIX = re.compile(r"wg1[0-9a-f]{0,64}")
+_NOT_TRUSTED = (
+    "it is {}, and whoever made or changed it could run code here. Set WARMGRAPH_SIGNING_KEY_FILE to a file that holds "
+    "the key it was signed with (`warmgraph config` lists those known here), or export it where there is one; "
+    "WARMGRAPH_TRUST=network takes what is not signed at all"
+)
 _FIELDS = ("entries", "blobs", "bytes", "skipped", "incomplete", "damaged", "untrusted")
 
 
@@ -77,7 +83,8 @@ def _selecting(moment: str) -> Callable[[Any], Any]:
 def export_command(since: float | None, prefixes: tuple[str, ...], place: str, as_json: bool) -> int:
     """Write entries to one file, to bake into an image.
 
-    The file is signed if there is a signing key. Damaged entries are left out.
+    Entries keep their signatures; what was compiled here without a key is signed, if there is one now. Damaged entries
+    are left out.
     """
     if place == "-" and as_json:
         raise click.UsageError("--json and --to - both want stdout; give --to a file")
@@ -92,7 +99,7 @@ def export_command(since: float | None, prefixes: tuple[str, ...], place: str, a
     with _output(place) as out, _progress("exporting", len(files)) as watch:
         report = export_bundle(source, out, files, verifier=local_verifier(settings()), signer=signer, watch=watch)
     if signer is None:
-        talk("not signed: import takes it only with WARMGRAPH_TRUST=network. TIP: warmgraph keygen --help")
+        talk("no key signs here (`warmgraph keygen`): import takes what it compiled only with WARMGRAPH_TRUST=network")
     _tell_left_out(report, "TIP: warmgraph verify --fix")
     _summary(report, f"exported {_amount(report)}", as_json, to_stderr=place == "-")
     return _status(report)
@@ -131,14 +138,18 @@ def import_command(bundle: str, as_json: bool) -> int:
     """Add a bundle's entries to the store.
 
     BUNDLE is a file that `warmgraph export` made; - for stdin. Each entry is verified before it is kept; those
-    before a damage stay. The bundle must be signed with a key that is known here, unless WARMGRAPH_TRUST=network.
+    before a damage stay. It must be signed with a key that is known here, unless WARMGRAPH_TRUST=network, and keeps
+    that signature. What is newer here is not replaced.
     """
     current = settings()
     verifier = remote_verifier(current)
     store = _writable_store("import")
     with _input(bundle) as source, _progress("importing") as watch:
-        report = import_bundle(source, store, verifier=verifier, watch=watch)
-    _tell_left_out(report, "TIP: export it again")
+        report = import_bundle(source, store, verifier=verifier, here=local_verifier(current), watch=watch)
+    if report.untrusted and not (report.entries or report.skipped or report.stopped):
+        report = replace(report, stopped=Untrusted(_NOT_TRUSTED.format(report.why)))
+    else:
+        _tell_left_out(report, "TIP: export it again")
     if report.stopped is not None and not isinstance(report.stopped, Untrusted):
         report = replace(report, stopped=type(report.stopped)(f"{report.stopped} (what came before that is kept)"))
     _summary(report, f"imported {_amount(report)}, to {store.root}", as_json, name="stdin" if bundle == "-" else bundle)
@@ -154,11 +165,14 @@ def _input(bundle: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        source = Path(bundle).open("rb")  # noqa: SIM115 (only opening is translated; the block below closes it)
+        descriptor = os.open(bundle, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe must not block
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise click.UsageError(f"BUNDLE={bundle!r}: expected a file that can be read ({reason})") from error
-    with source:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise click.UsageError(f"BUNDLE={bundle!r}: expected a regular file; for a pipe, - and stdin")
+    with open(descriptor, "rb") as source:  # noqa: PTH123 (a descriptor, not a path)
         yield source
 
 
@@ -171,11 +185,18 @@ def _input(bundle: str) -> Iterator[BinaryIO]:
 def push(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
     """Copy local entries to the server at WARMGRAPH_URL.
 
-    Those that are there already are passed by. Signed anew with the signing key.
+    Those that are there already are passed by. What is signed keeps its signature; what was compiled here without a
+    key is signed.
     """
     remote = remote_store("push")
     current = settings()
     _check_mode("push", "url_mode", current.url_mode)
+    if remote.readonly:
+        raise ConfigError(
+            "WARMGRAPH_SIGNING_KEY_FILE holds public halves alone, and what goes to a server is signed: push from a "
+            "host that has a secret key (`warmgraph keygen`)"
+        )
+    learn_revocations_of(remote)
     store = find_store()
     files = select_local(store, Selection(since, prefixes)) if store is not None else []
     report = Transferred()
@@ -206,6 +227,7 @@ def pull(since: float | None, prefixes: tuple[str, ...], as_json: bool) -> int:
     remote = remote_store("pull")
     current = settings()
     store = _writable_store("pull")
+    learn_revocations_of(remote)
     with _progress("pulling") as watch:
         report = copy_entries(
             remote,
@@ -278,7 +300,7 @@ def _tell_left_out(report: Transferred, on_damage: str) -> None:
     for count, what, advice in (
         (report.damaged, "damaged", on_damage),
         (report.incomplete, "incomplete", "Blobs of theirs were evicted"),
-        (report.untrusted, "not trusted", "Their key is not known here. TIP: add it to WARMGRAPH_SIGNING_KEY_FILE"),
+        (report.untrusted, f"not trusted ({report.why})", "TIP: `warmgraph config` lists the keys known here"),
     ):
         if count:
             talk(f"left out {count} entries that are {what}. {advice}")

@@ -1,14 +1,10 @@
-"""`warmgraph ping` and `keygen`: is the shared server well, and a key for what goes there. Copies nothing."""
+"""`warmgraph ping` and `install-scripts`: is the shared server well, and may writers do their work. Copies nothing."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import secrets
-import stat
 import statistics
 import time
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -19,10 +15,8 @@ from warmgraph.cache import (
     StoreUnavailable,
     Trust,
     advice,
-    keys_in_file,
-    new_key,
+    configure,
     open_remote,
-    parse_keys,
     settings,
 )
 
@@ -39,6 +33,12 @@ def remote_store(command: str) -> RedisStore:
             f"WARMGRAPH_URL is not set, and {command} is about a server: set it, for example to redis://cache:6379/0"
         )
     return remote
+
+
+def learn_revocations_of(remote: RedisStore) -> None:
+    """What is revoked is not carried any further. A server that does not answer is told of by what comes next."""
+    with suppress(StoreUnavailable):
+        remote.fetch_revocations()
 
 
 # -- ping
@@ -132,97 +132,21 @@ def _yes(value: object) -> str:
     return "-" if value is None else "yes" if value else "no"
 
 
-# -- keygen
+# -- install-scripts
 
 
-@click.command(epilog=epilog("warmgraph keygen --to ~/.warmgraph.key", "the file cannot be written"))
-@click.option("--to", "place", metavar="FILE", help="Write it to this new file, which only you can read.")
-@click.option("--add", is_flag=True, help="The file is there: the new key signs from now on, old ones stay accepted.")
-@json_option
-def keygen(place: str | None, add: bool, as_json: bool) -> int:
-    """Make a signing key.
+@click.command(
+    name="install-scripts", epilog=epilog("warmgraph install-scripts", "the server cannot be reached or refuses")
+)
+def install_scripts() -> int:
+    """Load warmgraph's scripts into the server.
 
-    What is stored is code that its readers run; a server that others can write to needs a key to tell whose
-    results are believed. Without --to it is printed on stdout.
+    The one at WARMGRAPH_URL; for writers that may call them and send none.
+
+    Run it as a user who may use SCRIPT LOAD (an administrator), after each start of the server, which forgets them.
     """
-    if add and place is None:
-        raise click.UsageError("--add is about a file: give --to FILE as well")
-    key = new_key()
-    name = parse_keys(key).ids()[0]
-    path = None if place is None else Path(place).expanduser().absolute()
-    if path is not None:
-        try:
-            _add_to(path, _line(key, name)) if add else _create(path, _line(key, name))
-        except OSError as error:
-            raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
-    if as_json:
-        print_json({"version": 1, "id": name, "file": None if path is None else str(path)} | _key(key, path))
-    elif path is None:
-        click.echo(key)
-    _tell_next(name, path, add)
+    configure(mode=Mode.OFF)  # nothing is loaded or published: an administrator needs no key
+    remote = remote_store("install-scripts")
+    count = remote.install_scripts()  # raises StoreUnavailable
+    talk(f"{count} scripts are loaded at {remote.url.masked}")
     return 0
-
-
-def _key(key: str, path: Path | None) -> dict[str, str]:
-    """The secret is told once: where it lies in a file, not on stdout too."""
-    return {"key": key} if path is None else {}
-
-
-def _line(key: str, name: str) -> bytes:
-    return f"{key}  # {name}, made {time.strftime('%Y-%m-%d')}\n".encode()
-
-
-def _create(path: Path, line: bytes) -> None:
-    """A new file, 0600. Never replaces one: whatever was signed with its keys would be lost."""
-    try:
-        _write(path, line)
-    except FileExistsError:
-        raise click.UsageError(
-            f"--to={str(path)!r}: it is there already; --add puts a new key before its own"
-        ) from None
-
-
-def _add_to(path: Path, line: bytes) -> None:
-    """The line, then what the file holds, in one step, with its owner and mode as they are. Raises ConfigError."""
-    path = path.resolve()  # a link stays one
-    if not path.is_file():
-        raise click.UsageError(f"--to={str(path)!r}: there is no such file; leave out --add")
-    with path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # two at once must not lose one's key
-        keys_in_file("--to", path)  # private, and keys: nothing else is written to
-        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            raise click.ClickException(f"{path} was changed just now by someone else; try again")
-        temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
-        try:
-            _write(temporary, line + file.read(), os.fstat(file.fileno()))
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def _write(path: Path, data: bytes, like: os.stat_result | None = None) -> None:
-    """A file that was not there, on disk before this returns. like: whose owner and mode it gets."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor, not a path)
-            if like is not None:
-                if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-                    os.fchown(file.fileno(), like.st_uid, like.st_gid)
-                os.fchmod(file.fileno(), stat.S_IMODE(like.st_mode))
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        path.unlink()
-        raise
-
-
-def _tell_next(name: str, path: Path | None, add: bool) -> None:
-    talk(f"key id {name}")
-    if path is None:
-        talk("put it in a file that only you can read, and set WARMGRAPH_SIGNING_KEY_FILE to that, on every host")
-    elif add:
-        talk(f"{path} now signs with it; older keys in it stay accepted")
-        talk("copy the file to every host: until then they do not accept what this one publishes")
-    else:
-        talk(f"set WARMGRAPH_SIGNING_KEY_FILE={path} on every host, with this same file")

@@ -31,7 +31,8 @@ from torch._inductor.runtime.autotune_cache import AutotuneCache
 from torch._inductor.runtime.hints import AutotuneHint, DeviceProperties, HeuristicType
 from torch._inductor.runtime.static_triton_launcher import StaticallyLaunchedCudaKernel
 from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner
-from warmgraph.backend.artifact.unpickle import NotAllowed, _Unpickler, unpickle
+from warmgraph.backend.artifact.records import read
+from warmgraph.backend.artifact.unpickle import NotAllowed, realise, unpickle
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api.allowed import DATA, LENT, METHODS
 from warmgraph.backend.torch_api.generated_code.wrapper_module import Payload
@@ -157,7 +158,7 @@ def test_an_extension_code_that_someone_registered_is_refused(tmp_path, monkeypa
     try:
         data = b"\x80\x05\x82\xf1" + pickle.dumps((f"touch {TRAP}",), protocol=5)[2:-1] + b"R."
         copyreg._extension_cache[241] = os.system
-        with pytest.raises(NotAllowed, match="extension"):
+        with pytest.raises(NotAllowed, match="EXT1"):
             unpickle(data)
     finally:
         copyreg.remove_extension("posix", "system", 241)
@@ -254,9 +255,7 @@ def test_an_autotuner_is_read_back_as_torch_makes_and_keeps_one(tmp_path, monkey
     vars(launched).update(name="f", hash="abc", cubin_raw=None, cubin_path=str(tmp_path), function=None)
     kernel.compile_results = [triton_heuristics.StaticTritonCompileResult(launched, None, {"cc": 90}, {})]
     kernel.fn = kernel.configs = None  # Triton's; the latter as torch leaves it
-    reader = _Unpickler(pickle.dumps(StaticallyLaunchedAutotuner("key", "f", kernel), protocol=5), {})
-    again = reader.load().kernel
-    reader.finish()
+    again = realise(read(pickle.dumps(StaticallyLaunchedAutotuner("key", "f", kernel), protocol=5))).kernel
     assert vars(again).keys() == vars(kernel).keys()
     assert again.compile_id == CompileId(frame_id=0, frame_compile_id=1)
     assert (again.device_props, again.heuristic_type) == (device, HeuristicType.POINTWISE)
@@ -328,3 +327,96 @@ def content_of(store, ref):
     from warmgraph.cache import decode_blob
 
     return decode_blob(ref, store.blob(ref))
+
+
+# -- what escaped before: nothing that a pickle can get hold of can be called
+
+
+def op(*parts):
+    """A pickle of protocol 5 from its parts: opcodes as bytes, texts and numbers as pickle writes them."""
+    body = b"".join(part if isinstance(part, bytes) else pickle.dumps(part, protocol=5)[2:-1] for part in parts)
+    return b"\x80\x05" + body + b"."
+
+
+def name(module, attribute):
+    return pickle.dumps(module, protocol=5)[2:-1] + pickle.dumps(attribute, protocol=5)[2:-1] + b"\x93"
+
+
+AUTOTUNE = ("torch._inductor.runtime.autotune_cache", "AutotuneCache")
+
+
+def escape(place):
+    """`getattr` handed out a bound method of a real object; a REDUCE on it wrote a file of choice."""
+    local = ("torch._inductor.runtime.autotune_cache", "_LocalAutotuneCacheBackend")
+    cache = name(*AUTOTUNE) + b")\x81"  # NEWOBJ of nothing
+    state = pickle.dumps({"configs_hash": "x", "remote_cache": None}, protocol=5)[2:-1]
+    backend = pickle.dumps(str(place), protocol=5)[2:-1]
+    wired = (
+        cache + b"}(" + pickle.dumps("local_cache", protocol=5)[2:-1] + b"(" + name(*local) + b")\x81" + backend + b"tu"
+    )
+    wired += b"b" + state + b"b"
+    method = name("builtins", "getattr") + b"(" + wired + pickle.dumps("save", protocol=5)[2:-1] + b"tR"
+    return op(method + b"(" + b"NK\x01" + b"tR")
+
+
+def test_a_bound_method_that_a_pickle_gets_is_not_called(tmp_path, monkeypatch):
+    """The escape that was found: decoding ends before anything is called, and no file is written."""
+    called = []
+    monkeypatch.setattr(AutotuneCache, "save", lambda *args, **kwargs: called.append(args))
+    with pytest.raises((NotAllowed, TypeError)):
+        unpickle(escape(tmp_path / "written"))
+    for call in (
+        op(name("builtins", "getattr") + b"(" + name(*AUTOTUNE) + b")\x81" + b"\x8c\x04save" + b"tR" + b"(NK\x01tR"),
+        op(name("builtins", "getattr") + b"(" + name("torch", "Size") + b"\x8c\x05counttR" + b"(K\x01tR"),
+    ):
+        with pytest.raises((NotAllowed, TypeError)):
+            unpickle(call)
+    assert called == []
+    assert not list(tmp_path.iterdir())
+
+
+BOMBS = {
+    "bytes of a number": op(name("builtins", "bytes"), b"(", 1_400_000_000, b"tR"),
+    "a bytearray": b"\x80\x05\x96" + (2**31).to_bytes(8, "little") + b"x.",
+    "a large place in the memo": b"\x80\x05Nr\xff\xff\xff\x0f.",
+    "bytes that do not come": b"\x80\x05\x8e" + (2**33).to_bytes(8, "little") + b"x.",
+    "text that does not come": b"\x80\x05X\xff\xff\xff\x7fx.",
+    "a frame that does not come": b"\x80\x05\x95" + (2**40).to_bytes(8, "little") + b"N.",
+    "a list of a range": op(name("builtins", "list"), b"(", name("builtins", "range"), b"(", 10**9, b"tRtR"),
+    "a size": op(name("torch", "Size"), b"(", name("builtins", "range"), b"(", 10**9, b"tRtR"),
+    "a counter": op(name("collections", "Counter"), b"(", name("builtins", "range"), b"(", 10**9, b"tRtR"),
+    "an ordered set": op(
+        name("torch.utils._ordered_set", "OrderedSet"), b"(", name("builtins", "range"), b"(", 10**8, b"tRtR"
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_pickle_reserves_no_more_than_its_own_bytes(bomb):
+    """61 bytes took 1.4 GB. The limit is of the address space, in a process of its own."""
+    program = (
+        "import resource, sys, pickle; from warmgraph.backend.artifact.unpickle import unpickle\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, -1))\n"
+        "try: unpickle(bytes.fromhex(sys.argv[1]))\n"
+        "except (pickle.UnpicklingError, TypeError, ValueError, EOFError): sys.exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, BOMBS[bomb].hex()], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-500:]
+
+
+def test_a_storage_is_as_long_as_it_says():
+    """Torch reserves what a storage's header says: it has to be what follows."""
+    whole = pickle.dumps(torch.arange(3.0), protocol=5)
+    assert torch.equal(realise(read(whole)), torch.arange(3.0))
+    lying = whole.replace(b"K\x03Nt", b"K\xffNt")
+    assert lying != whole
+    with pytest.raises(NotAllowed):
+        realise(read(lying))
+
+
+def test_no_data_stands_in_the_place_of_a_method():
+    """Of a dataclass; and nothing special anywhere."""
+    place = ("torch._functorch._aot_autograd.schemas", "ViewAndMutationMeta")
+    with pytest.raises(NotAllowed, match="make_runtime_safe"):
+        unpickle(op(name(*place) + b")\x81", {"make_runtime_safe": 1}, b"b"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,12 @@ from warmgraph.cache import (
     import_bundle,
     new_key,
     parse_keys,
-    seal,
     select_local,
 )
-from warmgraph.cache.format.seal import HEADER_BYTES
 
 RING = parse_keys(new_key())
-PREAMBLE = len(b"warmgraph bundle 1\n") + 16
-HEAD = struct.Struct(">BQ32s")
+PREAMBLE = len(b"warmgraph bundle 2 default\n")
+HEAD = struct.Struct(">BQ32s8s")
 BLOB, KERNEL, ENTRY, LAST = 1, 2, 3, 4
 
 
@@ -54,33 +51,36 @@ def frames(data: bytes) -> list[bytes]:
     """The bundle, cut at every frame; the first piece is the preamble."""
     pieces, at = [data[:PREAMBLE]], PREAMBLE
     while at < len(data):
-        _, size, _ = HEAD.unpack(data[at + HEADER_BYTES : at + HEADER_BYTES + HEAD.size])
-        end = at + HEADER_BYTES + HEAD.size + size
+        _, size, _, _ = HEAD.unpack(data[at : at + HEAD.size])
+        end = at + HEAD.size + size
         pieces.append(data[at:end])
         at = end
     return pieces
 
 
 def kind_of(frame: bytes) -> int:
-    return frame[HEADER_BYTES]
+    return frame[0]
 
 
 def body_of(frame: bytes) -> bytes:
-    return frame[HEADER_BYTES + HEAD.size :]
+    return frame[HEAD.size :]
 
 
-def bundle_of(bodies: list[tuple[int, bytes]], ring: Keyring = RING) -> bytes:
-    """A bundle with right seals around anything; a second writing of the format, by its documentation."""
-    identity = os.urandom(16)
-    data = b"warmgraph bundle 1\n" + identity
+def bundle_of(bodies: list[tuple[int, bytes]]) -> bytes:
+    """A bundle of anything; a second writing of the format, by its documentation."""
+    data = b"warmgraph bundle 2 default\n"
     for number, (kind, body) in enumerate(bodies):
-        head = HEAD.pack(kind, len(body), hashlib.sha256(body).digest())
-        data += seal(f"bundle 1 {identity.hex()} {number}", head, ring.signer) + body
+        data += head_of(number, kind, len(body), hashlib.sha256(body).digest()) + body
     return data
 
 
-def end_of(blobs: int, entries: int) -> tuple[int, bytes]:
-    return LAST, struct.pack(">QQ", blobs, entries)
+def head_of(number: int, kind: int, size: int, digest: bytes) -> bytes:
+    check = hashlib.sha256(f"{number} {kind} {size} {digest.hex()}".encode()).digest()[:8]
+    return HEAD.pack(kind, size, digest, check)
+
+
+def end_of(entries: int, blobs: int) -> tuple[int, bytes]:
+    return LAST, struct.pack(">QQ", entries, blobs)
 
 
 def is_whole(store: DiskStore, ring: Keyring = RING) -> bool:

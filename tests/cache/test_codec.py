@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgpack
@@ -22,10 +22,13 @@ from warmgraph.cache import (
     decode_blob,
     decode_entry,
     encode_blob,
+    new_key,
+    parse_keys,
     seal,
     unseal,
     verify_blob,
 )
+from warmgraph.cache.format.seal import ChecksumsOnly
 
 hexes = st.binary(min_size=32, max_size=32).map(bytes.hex)
 keys = hexes.map("wg1{}".format)
@@ -62,13 +65,13 @@ entries = st.builds(
 def plain_entry(**changes: Any) -> dict[str, Any]:
     """The fields of a valid entry as msgpack holds them, sorted, with some changed."""
     plain: dict[str, Any] = {
-        "blobs": [["0" * 64, 3, "aot-result", "aot", "zstd", 9]],
+        "blobs": [["0" * 64, 3, "aot-result", "aot", "zstd", 9, ["0" * 64]]],
         "facts": {},
         "guards": None,
         "key": "wg1" + "0" * 64,
         "parts": {},
         "symbols": {},
-        "v": 1,
+        "v": 2,
         "variant": "v0",
     }
     return plain | changes
@@ -149,7 +152,7 @@ def test_wrong_field_is_corrupt(name: str, value: object) -> None:
 
 
 WRONG = {
-    "another version": plain_entry(v=2),
+    "another version": plain_entry(v=1),
     "version true": plain_entry(v=True),
     "an extra field": plain_entry(zzz=1),
     "a field missing": {name: value for name, value in plain_entry().items() if name != "parts"},
@@ -166,6 +169,8 @@ WRONG = {
     "empty name": blob_with(3, ""),
     "unknown encoding": blob_with(4, "lzma"),
     "huge content": blob_with(5, 2**62),
+    "a piece too many": blob_with(6, ["0" * 64] * 2),
+    "a piece that is no digest": blob_with(6, ["0"]),
     "a short blob": plain_entry(blobs=[["0" * 64, 3]]),
     "two blobs of one name": plain_entry(blobs=plain_entry()["blobs"] * 2),
     "traversal in variant": plain_entry(variant="../../x"),
@@ -254,23 +259,36 @@ class Secret:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def mac(self, message: bytes) -> bytes:
+    def sign(self, message: bytes) -> bytes:
         return hashlib.sha256(self._secret + message).digest()
+
+    def verify(self, message: bytes, mac: bytes) -> bool:
+        return mac == self.sign(message)
+
+
+@dataclass(frozen=True)
+class Believing(ChecksumsOnly):
+    """Whoever signed, this one is asked."""
+
+    signer: Secret | None = None
+
+    def find(self, algorithm: int, key_id: bytes) -> Any:
+        return self.signer
 
 
 def test_a_signer_can_be_put_in() -> None:
     """A signed entry passes its own verifier only: not the plain one, not another secret, not another key."""
     key, mine, theirs = "wg1" + "0" * 64, Secret(b"mine"), Secret(b"theirs")
     sealed = seal(key, b"body", mine)
-    assert unseal(key, sealed, lambda algorithm, key_id: mine) == b"body"
+    assert unseal(key, sealed, Believing(signer=mine)) == b"body"
     with pytest.raises(CorruptEntry):
         unseal(key, sealed)
     with pytest.raises(CorruptEntry):
-        unseal(key, sealed, lambda algorithm, key_id: theirs)
+        unseal(key, sealed, Believing(signer=theirs))
     with pytest.raises(CorruptEntry):
-        unseal("wg1" + "1" * 64, sealed, lambda algorithm, key_id: mine)
+        unseal("wg1" + "1" * 64, sealed, Believing(signer=mine))
     with pytest.raises(CorruptEntry):
-        unseal(key, seal(key, b"body"), lambda algorithm, key_id: mine if algorithm == 2 else None)
+        unseal(key, seal(key, b"body"), parse_keys(new_key()).verifier(unsigned=False))
 
 
 @given(st.sampled_from(list(Role)), st.text(min_size=1, max_size=20), st.binary(max_size=5000))

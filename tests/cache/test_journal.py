@@ -46,7 +46,7 @@ FULL = Event(
     job="42",
 )
 # Fields of later versions: an older one's lines lack them.
-LATER = ("nearest", "differs", "started", "backend", "namespace", "job")
+LATER = ("nearest", "differs", "started", "backend", "namespace", "job", "signer")
 
 
 def test_every_field_comes_back(tmp_path: Path) -> None:

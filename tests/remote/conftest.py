@@ -47,7 +47,7 @@ def ref_of(data: bytes, role: Role = Role.AOT_RESULT, encoding: str = "zstd") ->
 
 
 def open_store(url: str, *, timeout: float | None = 10.0, **changes: Any) -> RedisStore:
-    """A store that signs.
+    """A store.
 
     timeout: seconds for a request, where `url` does not say. A busy machine's, as most tests are not about silence;
     None: the product's own.
@@ -55,14 +55,25 @@ def open_store(url: str, *, timeout: float | None = 10.0, **changes: Any) -> Red
     parsed = parse_url(url)
     if timeout is not None and "_timeout=" not in url:
         parsed = replace(parsed, deadline=timeout, connect_deadline=timeout)
-    settings = {"namespace": "tests", "signer": RING.signer, "verifier": RING.verifier(unsigned=False), "ttl": 3600.0}
+    settings = {"namespace": "tests", "ttl": 3600.0}
     return RedisStore(parsed, **(settings | changes))
+
+
+def listed(*entries: tuple[str, int, bytes]) -> bytes:
+    """(variant, generation, sealed) as they lie in Redis; a second writing of the format, by its documentation."""
+    return b"".join(b"%s %d %d\n%s" % (variant.encode(), at, len(data), data) for variant, at, data in entries)
 
 
 @pytest.fixture
 def make() -> SimpleNamespace:
     return SimpleNamespace(
-        key_of=key_of, ref_of=ref_of, open_store=open_store, ring=RING, Mode=proxying.Mode, servers=servers
+        key_of=key_of,
+        ref_of=ref_of,
+        open_store=open_store,
+        ring=RING,
+        Mode=proxying.Mode,
+        servers=servers,
+        listed=listed,
     )
 
 

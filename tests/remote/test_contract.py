@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import pytest
 from warmgraph.cache import BlobRef, Store
-from warmgraph.cache.format.seal import unseal
+from warmgraph.cache.format.blobs import unpack_piece
 from warmgraph.cache.stores.redis import RedisStore, chunks
+from warmgraph.cache.stores.redis.store import _newest_first
 
 _FILE = Path(__file__).parent.parent / "cache" / "test_store_contract.py"
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_store_contract", _FILE)
@@ -41,19 +42,18 @@ class _OnRedis(_MODULE.StoreContract):  # type: ignore[misc, name-defined]
         assert store.flush_touches(20)
 
     def raw_entries(self, store: Store, key: str) -> dict[str, bytes]:
-        found = store.raw_for_tests.hgetall(f"wg:tests:{{{key}}}:e")  # type: ignore[attr-defined]
-        return {name.decode(): value for name, value in found.items() if not name.startswith(b"g:")}
+        return dict(_newest_first(store.raw_for_tests.get(f"wg:tests:{{{key}}}:e") or b""))  # type: ignore[attr-defined]
 
     def raw_blob(self, store: Store, ref: BlobRef) -> bytes | None:
         assert isinstance(store, RedisStore)
         count = chunks.count(ref)
         names = [f"wg:tests:b:{ref.digest}:{number}" for number in range(count)]
         parts = [store.raw_for_tests.get(name) for name in names]  # type: ignore[attr-defined]
-        bodies = [unseal(f"{ref.digest}:{i}/{count}", part, store._verifier) for i, part in enumerate(parts)]
-        return b"".join(chunks._unpacked(body, chunks._size(ref, i)) for i, body in enumerate(bodies))
+        return b"".join(unpack_piece(ref, number, part) for number, part in enumerate(parts))
 
     def set_raw_entry(self, store: Store, key: str, variant: str, sealed: bytes) -> None:
-        store.raw_for_tests.hset(f"wg:tests:{{{key}}}:e", variant, sealed)  # type: ignore[attr-defined]
+        name, record = f"wg:tests:{{{key}}}:e", b"%s 0 %d\n%s" % (variant.encode(), len(sealed), sealed)
+        store.raw_for_tests.append(name, record)  # type: ignore[attr-defined]
 
 
 class TestTcp(_OnRedis):
@@ -143,7 +143,7 @@ class TestCluster(_OnRedis):
             store.put_entry(make.key_of(number), "v0", b"sealed")
         assert sorted(store.scan()) == [(make.key_of(number), "v0", b"sealed") for number in range(20)]
         assert store.usage(count_bytes=True).entries == 20
-        assert store.usage().pieces == 7
+        assert store.usage().pieces == 6
         assert store.ping()["mode"] == "cluster"
         store.probe("write")
         lease = RedisLeases(store.clients, namespace="tests").acquire(make.key_of(1))

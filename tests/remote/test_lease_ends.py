@@ -62,6 +62,7 @@ def test_its_entry_ends_a_lease(fleet: Any, server: Any, store: Any, make: Any) 
     """In one step: a request to give it back that is lost, or an owner that dies now, holds up nobody."""
     one, two = fleet(seconds=60.0, beat=0.2), fleet()
     lease = take(one)
+    store.token_of = one.token_of
     store.put_entry(KEY, "v0", entry(lease.token, make))
     assert is_free(two)
     assert server.raw.get(FENCE) == b"%d done" % lease.token
@@ -80,6 +81,7 @@ def test_an_ended_lease_is_lost_quietly(fleet: Any, store: Any, make: Any, caplo
     """A heartbeat that comes after the entry says nothing of it."""
     one = fleet(beat=1000.0)
     lease = take(one)
+    store.token_of = one.token_of
     store.put_entry(KEY, "v0", entry(lease.token, make))
     with caplog.at_level("INFO"):
         one._prolong(lease)

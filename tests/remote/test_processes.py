@@ -19,7 +19,7 @@ def test_importing_imports_no_redis() -> None:
     """Nor sockets, TLS or zstd."""
     program = (
         "import sys, warmgraph; before = set(sys.modules); import warmgraph.cache.stores.redis as r\n"
-        "store = r.RedisStore(r.parse_url('redis://nowhere'), namespace='x', signer=None, verifier=None, ttl=9)\n"
+        "store = r.RedisStore(r.parse_url('redis://nowhere'), namespace='x', ttl=9)\n"
         "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
         "sys.exit(' '.join(new & {'redis', 'socket', 'ssl', 'zstandard', 'torch', 'msgpack'}) or 0)"
     )
@@ -125,20 +125,20 @@ def test_publishing_at_exit(server: Any, make: Any) -> None:
         "import sys; from warmgraph.cache.stores.redis import *\n"
         "from warmgraph.cache.format.seal import accept_checksum\n"
         "from warmgraph.cache.process.writer import Writer\n"
-        "store = RedisStore(parse_url(sys.argv[1]), namespace='tests', signer=None, verifier=accept_checksum, ttl=9)\n"
+        "store = RedisStore(parse_url(sys.argv[1]), namespace='tests', ttl=9)\n"
         "store.probe('read'); writer = Writer()\n"
         "writer.submit(lambda: (__import__('time').sleep(0.3), store.put_entry(sys.argv[2], 'v0', b'sealed')))\n"
     )
     command = [sys.executable, "-c", program, server.patient_url, make.key_of(1)]
     subprocess.run(command, check=True, timeout=60)
-    assert server.raw.hget(f"wg:tests:{{{make.key_of(1)}}}:e", "v0") == b"sealed"
+    assert server.raw.get(f"wg:tests:{{{make.key_of(1)}}}:e") == make.listed(("v0", 0, b"sealed"))
 
 
 _OPENING = (
     "import os, sys, time; from warmgraph.cache.stores.redis import *\n"
     "from warmgraph.cache.format.seal import accept_checksum\n"
     "url = parse_url(sys.argv[1])\n"
-    "store = RedisStore(url, namespace='tests', signer=None, verifier=accept_checksum, ttl=9)\n"
+    "store = RedisStore(url, namespace='tests', ttl=9)\n"
 )
 
 
@@ -149,7 +149,9 @@ def test_nothing_is_imported_behind_a_fork(server: Any, url: str) -> None:
         "store.warm_up(); before = set(sys.modules)\n"
         "try: store.probe('write')\n"
         "except Exception: pass\n"
-        "from warmgraph.cache.stores.redis.chunks import _packed\n"
+        "from warmgraph.cache.format.revocations import Revocations; from warmgraph.cache.format.seal import *\n"
+        "from warmgraph.cache.format.revocations import Revocation, statement\n"
+        "Revocations().learn(statement(Revocation('', '', 0, 'x', 1), None), accept_checksum)\n"
         "new = {one for one in set(sys.modules) - before if not one.startswith('warmgraph')}\n"
         "sys.exit(' '.join(new) or 0)"
     )

@@ -90,7 +90,7 @@ def look(number: int, function: str, **more: Any) -> list[Any]:
 def damage(raw: Any) -> None:
     """On the server: an entry that is no entry, one without its blob."""
     name = f"wg:default:{{wg1{10:064x}}}:e"
-    raw.hset(name, "v0", b"x" + raw.hget(name, "v0")[1:])
+    raw.set(name, raw.get(name).replace(b"WGE3", b"xGE3", 1))
     before = set(raw.scan_iter(match="wg:default:b:*"))
     for piece in before:
         raw.delete(piece)

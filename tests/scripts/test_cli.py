@@ -16,14 +16,14 @@ from warmgraph.scripts import main
 COMMANDS = (
     *("audit", "top", "serve", "run", "doctor"),
     *("demo", "stats", "ls", "show", "verify", "prune", "export", "import"),
-    *("push", "pull", "ping", "keygen", "config", "journal"),
+    *("push", "pull", "ping", "keygen", "config", "journal", "revoke", "revocations", "install-scripts"),
     *("explain", "diff", "lint"),
 )
 WITHOUT_TORCH = (["stats"], ["ls"], ["show", "wg1"], ["verify"], ["prune"], ["config"], ["journal"])
 WITHOUT_TORCH = (*WITHOUT_TORCH, ["explain"], ["explain", "wg1"], ["diff", "wg1", "wg1"], ["lint"])
 WITHOUT_TORCH = (*WITHOUT_TORCH, ["audit"])
 NEEDED = {"audit": {"importlib.metadata"}}  # the document says which version made it
-LIVE = ("top", "serve", "run")  # what is shown as it goes, and is no answer to print
+LIVE = ("top", "serve", "run", "install-scripts")  # what is shown as it goes, and is no answer to print
 STATUSES = {"config": ["0", "2"], "run": ["2", "else"]}
 PROGRAM = "import sys; from warmgraph.scripts import main; "
 

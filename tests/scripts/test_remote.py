@@ -117,11 +117,13 @@ def test_a_key_on_stdout(run: Any) -> None:
     """Only the key is on stdout; its id and what to set are on stderr; each is another."""
     ran = run("keygen")
     assert ran.status == 0
-    assert KEY.fullmatch(ran.out.removesuffix("\n"))
+    secret, public = ran.out.split()
+    assert (secret[:5], public[:5]) == ("wgs1-", "wgp1-")
+    assert parse_keys(secret).ids() == parse_keys(public).ids() == parse_keys(ran.out).ids()
     assert parse_keys(ran.out).ids()[0] in ran.err
     assert "WARMGRAPH_SIGNING_KEY_FILE" in ran.err
-    assert "every host" in ran.err
-    assert ran.out.strip() not in ran.err
+    assert secret not in ran.err
+    assert KEY.fullmatch(run("keygen", "--shared").out.removesuffix("\n"))
     assert run("keygen").out != ran.out
 
 
@@ -138,7 +140,11 @@ def test_a_key_in_a_file(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (name,) = parse_keys(place.read_text()).ids()
     assert name in ran.err
     assert f"WARMGRAPH_SIGNING_KEY_FILE={place}" in ran.err
-    assert not KEY.search(ran.err)
+    assert "wgs1-" not in ran.err
+    public = tmp_path / "key.pub"
+    assert stat.S_IMODE(public.stat().st_mode) == 0o644
+    assert "wgs1-" not in public.read_text()
+    assert parse_keys(public.read_text()).ids() == [name]
     monkeypatch.setenv("WARMGRAPH_SIGNING_KEY_FILE", str(place))
     assert run("config").status == 0
 
@@ -146,10 +152,12 @@ def test_a_key_in_a_file(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_keygen_json(run: Any, tmp_path: Path) -> None:
     """The key where it was asked for on stdout, its place where it was written to a file."""
     found = run("keygen", "--json").json
-    assert found.keys() == {"version", "id", "file", "key"}
-    assert parse_keys(found["key"]).ids() == [found["id"]]
+    assert found.keys() == {"version", "id", "file", "key", "public"}
+    assert parse_keys(found["key"]).ids() == parse_keys(found["public"]).ids() == [found["id"]]
     written = run("keygen", "--to", tmp_path / "k", "--json").json
-    assert written == {"version": 1, "id": parse_keys((tmp_path / "k").read_text()).ids()[0], "file": f"{tmp_path}/k"}
+    public = (tmp_path / "k.pub").read_text().split()[0]
+    name = parse_keys((tmp_path / "k").read_text()).ids()[0]
+    assert written == {"version": 1, "id": name, "file": f"{tmp_path}/k", "public": public}
 
 
 def test_a_file_is_never_overwritten(run: Any, tmp_path: Path) -> None:
@@ -183,7 +191,7 @@ def test_rotation(run: Any, tmp_path: Path) -> None:
     assert ids[0] in ran.err
     assert (tmp_path / "link").is_symlink()
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    assert sorted(path.name for path in tmp_path.glob("*k*")) == ["key", "link"]
+    assert sorted(path.name for path in tmp_path.glob("*k*")) == ["key", "key.pub", "link"]
     place.chmod(0o400)
     assert run("keygen", "--to", place, "--add").status == 0
     assert stat.S_IMODE(place.stat().st_mode) == 0o400

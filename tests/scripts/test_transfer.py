@@ -47,7 +47,7 @@ def test_export_writes_a_private_file(run: Any, bundle: Path, tmp_path: Path) ->
     assert ran.err == ""
     assert bundle.stat().st_mode & 0o777 == 0o600
     assert set(tmp_path.iterdir()) == before
-    assert bundle.read_bytes().startswith(b"warmgraph bundle 1\n")
+    assert bundle.read_bytes().startswith(b"warmgraph bundle 2 default\n")
 
 
 def test_export_json(run: Any, bundle: Path) -> None:
@@ -173,12 +173,15 @@ def test_import_brings_hits(run: Any, bundle: Path, elsewhere: Any, signed: str)
 
 
 def test_import_into_a_namespace(run: Any, bundle: Path, elsewhere: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The namespace is the importer's, not the exporter's; every folder above it is private."""
+    """Only of a bundle of that namespace, as its entries hold there alone; every folder above it is private."""
     root = elsewhere()
     monkeypatch.setenv("WARMGRAPH_NAMESPACE", "team")
-    assert run("import", bundle).status == 0
-    assert keys_in(root / "ns" / "team") == {key_of(1), key_of(2)}
-    assert keys_in(root) == set()
+    ran = run("import", bundle)
+    assert ran.status == 1
+    assert "WARMGRAPH_NAMESPACE=default" in ran.err
+    bundle.write_bytes(bundle.read_bytes().replace(b"2 default\n", b"2 team\n", 1))
+    assert run("import", bundle).status == 1, "their seals say so, too"
+    assert keys_in(root / "ns" / "team") == keys_in(root) == set()
     assert root.stat().st_mode & 0o777 == 0o700
     root.chmod(0o777)
     assert run("import", bundle).status == 1

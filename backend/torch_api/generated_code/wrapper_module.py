@@ -14,7 +14,7 @@ from typing import Any
 
 from .extern_kernels import REPLACED_IMPORTS, extern_kernels
 
-FORMAT = 2  # of what the blob `result` holds: a host that would not know it does not look for it
+FORMAT = 3  # of what the blob `result` holds, and of entries: a host that would not know it does not look for it
 
 
 @dataclass(frozen=True, slots=True)

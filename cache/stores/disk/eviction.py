@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...format.codec import MAX_ENTRY_BYTES, decode_entry
-from ...format.seal import HEADER_BYTES, unverified_body
+from ...format.seal import MAX_HEADER_BYTES, unverified_body
 from ...typing import CorruptEntry, Entry, Role
 from .files import listing, modified, read_bounded, remove, stat_of
 from .layout import JOURNAL_NAME, KERNEL_SUFFIX, BlobFile, EntryFile, Layout
@@ -177,7 +177,7 @@ def blob_names(entry: Entry) -> frozenset[str]:
 
 def names_in(file: EntryFile) -> frozenset[str]:
     """What an entry on disk names. A damaged one names nothing: the next lookup quarantines it anyway."""
-    sealed = read_bounded(file.path, HEADER_BYTES + MAX_ENTRY_BYTES)
+    sealed = read_bounded(file.path, MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
     with suppress(CorruptEntry):
         if sealed is not None:
             # Unsealed unchecked: eviction runs nothing, and an entry signed with a key that this process does

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...format.codec import MAX_ENTRY_BYTES, decode_entry
-from ...format.seal import HEADER_BYTES, Verifier, same_entry, unseal
+from ...format.seal import MAX_HEADER_BYTES, Verifier, accept_checksum, same_entry, unseal
 from ...typing import BlobRef, Entry, Role, SimilarEntry, StoreUnavailable
 from . import eviction, verify
 from . import similar_files as near_files
@@ -39,7 +39,7 @@ from .files import (
     unavailable,
     write_atomically,
 )
-from .folder import open_private
+from .folder import check_within, identity_of, open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
 
 _TOUCH_EVERY = 3600.0  # seconds: a hit must not cost a write each time
@@ -49,13 +49,13 @@ _WHY_BYTES = 4096
 class DiskStore:
     """A folder of entries and blobs. Raises StoreUnavailable at once when the folder is not private.
 
-    verifier: whose seals the tools below believe (lookups have their own); None: checksums only.
+    verifier: whose seals the tools below believe (lookups have their own).
     The folder is created when missing (unless readonly, which then holds nothing). One that cannot be
     written still serves reads.
     """
 
     def __init__(
-        self, root: Path, *, readonly: bool = False, name: str = "disk", verifier: Verifier | None = None
+        self, root: Path, *, readonly: bool = False, name: str = "disk", verifier: Verifier = accept_checksum
     ) -> None:
         self.name = name
         self.verifier = verifier
@@ -63,13 +63,14 @@ class DiskStore:
         self.readonly = readonly
         self.layout = Layout(root)
         self._tagged = False
-        open_private(root, create=not readonly)
+        self._private: set[Path] = set()  # folders within, once they are known to be
+        self._checked = open_private(root, create=not readonly)
 
     # -- the Store protocol
 
     def entries(self, key: str) -> Iterator[tuple[str, bytes]]:
-        for file in self.layout.entries_of(self.layout.variants(key)):
-            sealed = read_bounded(file.path, HEADER_BYTES + MAX_ENTRY_BYTES)
+        for file in self.layout.entries_of(self._ours(self.layout.variants(key))):
+            sealed = read_bounded(file.path, MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
             if sealed is not None:  # None: evicted or quarantined in the meantime
                 yield file.variant, sealed
 
@@ -99,7 +100,9 @@ class DiskStore:
     def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
         self._check_writable()
         self._tag()
-        write_atomically(self.layout.entry(key, variant), sealed)
+        path = self.layout.entry(key, variant)
+        self._ours(path.parent)
+        write_atomically(path, sealed)
 
     def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         path = self.layout.entry(key, variant)
@@ -157,7 +160,8 @@ class DiskStore:
 
     def read_entry(self, key: str, variant: str) -> tuple[Entry, int] | None:
         """One entry, checked, and the size of its own file; None when absent. Raises CorruptEntry, Untrusted."""
-        sealed = read_bounded(self.layout.entry(key, variant), HEADER_BYTES + MAX_ENTRY_BYTES)
+        self._ours(self.layout.variants(key))
+        sealed = read_bounded(self.layout.entry(key, variant), MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
         if sealed is None:
             return None
         return decode_entry(key, unseal(key, sealed, self.verifier)), len(sealed)
@@ -193,7 +197,20 @@ class DiskStore:
     # -- inside
 
     def _blob_path(self, ref: BlobRef) -> Path:
-        return self.layout.blob(ref.digest, kernel=ref.role is Role.CPP_KERNEL)
+        path = self.layout.blob(ref.digest, kernel=ref.role is Role.CPP_KERNEL)
+        self._ours(path.parent)
+        return path
+
+    def _ours(self, folder: Path) -> Path:
+        """A folder within, which others cannot write to. Raises StoreUnavailable.
+
+        Should another folder bear the root's name by now, that one is checked first.
+        """
+        if identity_of(self.root) != self._checked:
+            self._private.clear()
+            self._checked = open_private(self.root, create=False)
+        check_within(self.root, folder, self._private)
+        return folder
 
     def _check_writable(self) -> None:
         if self.readonly:

@@ -1,12 +1,12 @@
 """The shared tier: entries, blobs and leases on a Redis or Valkey server. Importing this imports no redis.
 
 url = parse_url("rediss://user:password@cache:6379/0")
-store = RedisStore(url, namespace="default", signer=ring.signer, verifier=ring.verifier(unsigned=False), ttl=1e6)
+store = RedisStore(url, namespace="default", ttl=1e6)
 leases = RedisLeases(store.clients, namespace="default")
 """
 
 from ...config.redis_urls import RemoteUrl, parse_url
-from .chunks import CorruptBlob, UntrustedBlob
+from .chunks import CorruptBlob
 from .client import Client, Clients
 from .inspect import RemoteUsage, advice
 from .lease import RedisLease, RedisLeases
@@ -24,7 +24,6 @@ __all__ = [
     "RemoteUrl",
     "RemoteUsage",
     "StreamTail",
-    "UntrustedBlob",
     "advice",
     "events_lost",
     "parse_url",

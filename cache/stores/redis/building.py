@@ -21,7 +21,7 @@ def import_redis(url: RemoteUrl) -> None:
     """Import all that talking to `url` needs, also what redis-py, sockets and blobs would import when first used."""
     special = ("redis.cluster",) if url.kind == "cluster" else ("redis.sentinel",) if url.kind == "sentinel" else ()
     try:
-        for name in ("redis", "redis.exceptions", *special, "encodings.idna", "zstandard"):
+        for name in ("redis", "redis.exceptions", *special, "encodings.idna", "zstandard", "msgpack"):
             importlib.import_module(name)
     except Exception as error:  # not there, broken, of another version; or refused at interpreter shutdown
         raise StoreUnavailable(f"redis-py cannot be imported ({error}); pip install redis, or unset the URL") from error
@@ -34,6 +34,28 @@ def wants_no_command() -> bool:
     return tuple(int(word) for word in redis.__version__.split(".")[:2]) >= (5, 3)
 
 
+class _Counted:
+    """A socket that counts what comes, for the call that its thread works for. plain: the socket itself."""
+
+    def __init__(self, plain: Any) -> None:
+        self.plain = plain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plain, name)
+
+    def recv(self, *args: Any) -> Any:
+        return self._counted(len(data := self.plain.recv(*args)), data)
+
+    def recv_into(self, *args: Any) -> Any:
+        return self._counted(count := self.plain.recv_into(*args), count)
+
+    def _counted(self, count: int, answer: Any) -> Any:
+        call = current_call()
+        if call is not None:
+            call.comes(count)
+        return answer
+
+
 class _Watched:
     """A connection that tells the call it serves of itself; mixed into redis-py's classes."""
 
@@ -42,10 +64,10 @@ class _Watched:
     def _connect(self) -> Any:
         call = current_call()
         if call is None:
-            return super()._connect()  # type: ignore[misc]
+            return _Counted(super()._connect())  # type: ignore[misc]
         call.use(self)
         call.begins()
-        sock = super()._connect()  # type: ignore[misc]
+        sock = _Counted(super()._connect())  # type: ignore[misc]
         self._set_timeout(sock, call)
         return sock
 

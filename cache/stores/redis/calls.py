@@ -30,15 +30,26 @@ def seconds_for(size: int, base: float) -> float:
     return base + size / MIN_BANDWIDTH
 
 
+class ReplyTooLong(Exception):
+    """More came than was asked for: no Redis answers so."""
+
+
 class Call:
     """What one piece of work is using, so that it can be stopped from outside.
 
     A connection is noted when it is used, and forgotten when another call uses it: pools pass them on.
     idle_timeout: the most seconds in which nothing comes, if less than a connection allows. shutdown_timeout: the
-    same, once the process is ending.
+    same, once the process is ending. most_bytes: that may come in all.
     """
 
-    def __init__(self, *, idle_timeout: float | None = None, shutdown_timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        idle_timeout: float | None = None,
+        shutdown_timeout: float | None = None,
+        most_bytes: float = float("inf"),
+    ) -> None:
+        self._bytes_left = most_bytes
         self.idle_timeout = idle_timeout
         self.shutdown_timeout = shutdown_timeout
         self._begun = False  # something was sent, or connecting began
@@ -81,6 +92,12 @@ class Call:
         self._moved = time.monotonic()
         self._received = self._received or received
 
+    def comes(self, count: int) -> None:
+        """So many bytes were received. Raises ReplyTooLong."""
+        self._bytes_left -= count
+        if self._bytes_left < 0:
+            raise ReplyTooLong("more bytes than were asked for")
+
     def is_stuck(self) -> bool:
         """Whether the process is ending, and nothing has moved for too long."""
         return (
@@ -117,6 +134,7 @@ class Call:
             if sock is None:  # its thread has closed it already
                 continue
             with suppress(OSError):
+                sock = getattr(sock, "plain", sock)
                 # Not `sock.shutdown`: an SSLSocket's own pulls away what the other thread is reading with.
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
@@ -158,16 +176,17 @@ def bounded(
     abandon: Callable[[], None] | None = None,
     idle_timeout: float | None = None,
     shutdown_timeout: float | None = None,
+    most_bytes: float = float("inf"),
 ) -> T:
     """The result of `work`, or what it raised. After `seconds`: StoreSilent(late), and `abandon` is called.
 
     A process that is too busy to ask, or to read an answer that is there, does not blame the server: it takes up to
-    _BUSY_SECONDS more for that. idle_timeout, shutdown_timeout: see `Call`.
+    _BUSY_SECONDS more for that. idle_timeout, shutdown_timeout, most_bytes: see `Call`.
 
     inline: where no thread can be had, run it here all the same. For work that nobody in the foreground waits for:
     since Python 3.12 no thread starts once the interpreter shuts down, which is when last results are written.
     """
-    call = Call(idle_timeout=idle_timeout, shutdown_timeout=shutdown_timeout)
+    call = Call(idle_timeout=idle_timeout, shutdown_timeout=shutdown_timeout, most_bytes=most_bytes)
     done = threading.Event()
     results: list[T] = []
     errors: list[BaseException] = []

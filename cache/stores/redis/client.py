@@ -25,6 +25,7 @@ logger = logging.getLogger(__package__)
 T = TypeVar("T")
 
 WRITE_SECONDS = 1.0  # per socket operation, and per write besides its bytes
+_REPLY_BYTES = 2**20  # of any answer
 _CONNECT_SECONDS = 2.0  # in the background; then another connector may begin
 
 
@@ -62,11 +63,13 @@ class Client:
         use: Use = "read",
         inline: bool = False,
         idle_timeout: float | None = None,
+        most_bytes: int = 0,
     ) -> T:
         """`work(client)` within `seconds`. Raises StoreUnavailable, and nothing that `work` did not raise itself.
 
         doing: for the message, such as "read an entry". idle_timeout: the most seconds in which nothing comes, whatever
-        the total. A write is given less time once the process is ending. inline: see `bounded`.
+        the total. most_bytes: of the answer, beyond what any has. A write is given less time once the process is
+        ending. inline: see `bounded`.
         """
 
         import_redis(self._url)  # here, so that a slow disk does not pass for a silent server
@@ -88,6 +91,7 @@ class Client:
                 inline=inline,
                 abandon=self._doubt,
                 idle_timeout=idle_timeout,
+                most_bytes=most_bytes + _REPLY_BYTES,
                 shutdown_timeout=shutdown_timeout if use == "write" and shutdown_timeout < seconds else None,
             )
         except StoreUnavailable:

@@ -34,6 +34,8 @@ _CODES = {
     "MaxConnectionsError": "POOL",
     "MasterNotFoundError": "SENTINEL",
     "InvalidResponse": "PROTOCOL",
+    "ReplyTooLong": "PROTOCOL",
+    "NoScriptError": "NOSCRIPT",
 }
 _WORDS = {
     "LOADING": ("it is loading its data", "it will be used again once it is up"),
@@ -62,6 +64,10 @@ _WORDS = {
     "WRONGTYPE": (
         "a key of ours holds something else",
         "another program uses this namespace; set another WARMGRAPH_NAMESPACE",
+    ),
+    "NOSCRIPT": (
+        "warmgraph's scripts are not loaded there",
+        "an administrator runs `warmgraph install-scripts`, again after each restart of the server",
     ),
     "NOREPLICAS": ("it has too few replicas to accept writes", "see min-replicas-to-write in its configuration"),
     "BUSY": ("it is busy with a script", "it will be used again once that is done"),

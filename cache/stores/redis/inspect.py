@@ -18,9 +18,10 @@ from .calls import seconds_for
 from .chunks import PIECE_BYTES
 from .client import Clients
 from .names import Names
-from .requests import hash_at, hashes_at, nodes_of, pipelined, values_at
+from .requests import lengths_at, nodes_of, pipelined, values_at
 
 _STEP_SECONDS = 5.0
+_STEP_BYTES = 16 * 2**20
 _PER_PAGE = 500
 _ROUND_TRIPS = 20
 _TRIAL_PIECES = 8
@@ -36,12 +37,10 @@ class RemoteUsage:
     bytes: int | None
 
 
-def scan(clients: Clients, names: Names, prefix: str = "") -> Iterator[tuple[str, dict[bytes, bytes]]]:
-    """(key, its hash) for each key that begins with `prefix`; those that go meanwhile are left out."""
-    for node, page in _pages(clients, names.entries_from(prefix)):
-        keys = {name: key for name in page if (key := names.key_of(name)) is not None}
-        found = _on_node(clients, node, "read entries", hashes_at, list(keys))
-        yield from ((key, fields) for key, fields in zip(keys.values(), found, strict=True) if fields)
+def keys(clients: Clients, names: Names, prefix: str = "") -> Iterator[str]:
+    """Each key that begins with `prefix` and has entries."""
+    for _, page in _pages(clients, names.entries_from(prefix)):
+        yield from (key for name in page if (key := names.key_of(name)) is not None)
 
 
 def usage(clients: Clients, names: Names, entries: Iterable[object], *, count_bytes: bool) -> RemoteUsage:
@@ -51,7 +50,7 @@ def usage(clients: Clients, names: Names, entries: Iterable[object], *, count_by
         ours = [name for name in page if names.digest_of(name) is not None]
         pieces += len(ours)
         if count_bytes and ours:
-            size += sum(_on_node(clients, node, "measure", pipelined, [("STRLEN", name) for name in ours]))
+            size += sum(_on_node(clients, node, "measure", lengths_at, ours))
     return RemoteUsage(sum(1 for _ in entries), pieces, size if count_bytes else None)
 
 
@@ -74,7 +73,7 @@ def ping(clients: Clients, names: Names, *, readonly: bool) -> dict[str, Any]:
         "round_trip_seconds": _round_trip(clients, names),
         "bytes_per_second_up": up,
         "bytes_per_second_down": down,
-        "can_read": _works(clients, "read", lambda redis: values_at(redis, [names.probe])),
+        "can_read": _works(clients, "read", lambda redis: values_at(redis, [(names.probe, 1)])),
         "can_write": not readonly
         and _works(clients, "write", lambda redis: pipelined(redis, [("SET", names.probe, b"1", "PX", 1000)])),
         "maxmemory": info.get("maxmemory"),
@@ -122,7 +121,7 @@ def advice(found: dict[str, Any]) -> list[str]:
 
 
 def _step(clients: Clients, doing: str, work: Callable[[Any], Any], seconds: float = _STEP_SECONDS) -> Any:
-    return clients.large.run(work, max(seconds, clients.deadline), doing=doing)
+    return clients.large.run(work, max(seconds, clients.deadline), doing=doing, most_bytes=_STEP_BYTES)
 
 
 def _on_node(clients: Clients, number: int, doing: str, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -193,7 +192,7 @@ def _round_trip(clients: Clients, names: Names) -> float:
         trips = []
         for _ in range(_ROUND_TRIPS):
             start = time.perf_counter()
-            hash_at(redis, names.entries(f"wg1{'0' * 64}"))
+            values_at(redis, [(names.entries(f"wg1{'0' * 64}"), 1)])
             trips.append(time.perf_counter() - start)
         return statistics.median(trips)
 
@@ -214,7 +213,7 @@ def _bandwidth(clients: Clients, names: Names) -> tuple[float | None, float | No
 
     try:
         up = timed(lambda redis: pipelined(redis, [("SET", key, piece, "EX", 60) for key in keys]))
-        return up, timed(lambda redis: values_at(redis, keys))
+        return up, timed(lambda redis: values_at(redis, [(key, PIECE_BYTES) for key in keys]))
     except StoreUnavailable:
         return None, None
     finally:

@@ -35,6 +35,8 @@ logger = logging.getLogger(__package__)
 _FAILED_MS = 5000  # that waiters are told that there is nothing to wait for
 _TOKEN = re.compile(r"\d{1,19}", re.ASCII)
 _MAX_OWNER = 100
+_MAX_VALUE = 1024  # bytes
+_REMEMBERED = 1024  # tokens of leases that this process had
 _EARLY_SECONDS = 0.1  # before its end a lease that is gone was not one that expired
 _PERHAPS = "someone, perhaps: the server was restarted a moment ago"
 _GIVEN, _FORGOTTEN = 1, 2
@@ -101,6 +103,7 @@ class RedisLeases:
         self._held: set[RedisLease] = set()
         self._beating = False
         self._seen: dict[str, _Seen] = {}  # by key; single operations only
+        self._tokens: dict[str, int] = {}  # by key, of the lease it last had; single operations only
 
     # -- the Leases protocol
 
@@ -134,6 +137,9 @@ class RedisLeases:
         if given != _GIVEN:
             return self._note(key, text, left)
         self._seen.pop(key, None)
+        if len(self._tokens) >= _REMEMBERED:
+            self._tokens.clear()
+        self._tokens[key] = int(text)
         lease = RedisLease(self, keys, int(text), f"{text} {owner}")
         with self._changed:
             self._held.add(lease)
@@ -145,9 +151,13 @@ class RedisLeases:
     def peek(self, key: str) -> Held | None:
         name = self._names.lease(key)
         [value] = self._clients.small.run(
-            lambda redis: values_at(redis, [name]), self._clients.deadline, doing="see a lease"
+            lambda redis: values_at(redis, [(name, _MAX_VALUE)]), self._clients.deadline, doing="see a lease"
         )
         return None if value is None else _held(value.decode("utf-8", "replace"))
+
+    def token_of(self, key: str) -> int:
+        """The token of the last lease that this process had of `key`; 0 if there was none."""
+        return self._tokens.get(key, 0)
 
     def _note(self, key: str, text: str, left: int) -> Held:
         """Who has it; remembered, so that a server that forgets it is found out. left: milliseconds it lasts."""

@@ -1,12 +1,16 @@
 """What everything is called in Redis, and which names are ours. No I/O.
 
-    wg:<ns>:{<key>}:e        hash: <variant> -> sealed entry, g:<variant> -> its generation, in decimal
+    wg:<ns>:{<key>}:e        entries, last written first, each `<variant> <generation> <length>\n<sealed>`
     wg:<ns>:{<key>}:lease    who compiles this key
     wg:<ns>:{<key>}:fence    the token of its last lease; `<token> done` once that was given back
     wg:<ns>:b:<digest>:<i>   piece i of a blob
-    wg:<ns>:near:<address>   hash: <key> -> what the index of resemblances knows of it
+    wg:<ns>:near:<address>   lines: what the index of resemblances knows, last noted first
     wg:<ns>:events           stream: the fleet's journal, one event per entry in the field `e`
-    wg:<ns>:probe            written to see whether writing works
+    wg:<ns>:probe:<random>   read and written to see whether that works
+    wg:revocations           what is not believed any more, in all namespaces (`format.revocations`)
+
+All but the stream are strings, of which so many bytes can be asked for and no more; and a string is written over
+whatever lies in its place.
 
 What stands in braces decides on a cluster's slot, so that what one script touches is on one node.
 """
@@ -14,13 +18,14 @@ What stands in braces decides on a cluster's slot, so that what one script touch
 from __future__ import annotations
 
 import re
+import secrets
 from dataclasses import dataclass
 
-from ...format.codec import DIGEST, KEY, VARIANT, check_name
+from ...format.codec import DIGEST, KEY, check_name
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _GLOB = re.compile(r"([*?\[\]\\^-])")
-GENERATION = b"g:"  # no variant begins so
+REVOCATIONS = "wg:revocations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,8 @@ class Names:
 
     @property
     def probe(self) -> str:
-        return f"wg:{self.namespace}:probe"
+        """Another one each time: what somebody put in its place is not met again."""
+        return f"wg:{self.namespace}:probe:{secrets.token_hex(8)}"
 
     def entries_from(self, prefix: str = "") -> str:
         """A pattern for SCAN: entries whose key begins with `prefix`. What it finds is to be matched by `key_of`."""
@@ -88,9 +94,3 @@ class Names:
 
 def _glob(text: str) -> str:
     return _GLOB.sub(lambda match: chr(92) + match[1], text)
-
-
-def field_of(variant: str) -> tuple[str, str]:
-    """The two fields of a variant: its entry's, its generation's."""
-    check_name(VARIANT, variant, "variant")
-    return variant, GENERATION.decode() + variant

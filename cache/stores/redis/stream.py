@@ -22,7 +22,7 @@ from .calls import seconds_for
 from .client import WRITE_SECONDS, Clients
 from .errors import Refusal
 from .names import Names
-from .requests import pipelined
+from .requests import pipelined, read
 
 logger = logging.getLogger(__package__)
 
@@ -30,6 +30,7 @@ MAX_EVENTS = 100_000  # in the stream, about: the oldest go. At half a kilobyte 
 MAX_EVENT_BYTES = 2**16  # longer ones are for the local journal alone
 _FIELD = b"e"
 _LAST = 2**64 - 1  # of each number of an id
+_AT_ITS_END = ("WRONGTYPE", "exhausted the last possible ID", "equal or smaller than the target stream top item")
 _WAITING, _PER_REQUEST = 1024, 256
 _REFUSED_SECONDS = 60.0
 _PAGE, _PAGE_SECONDS = 1000, 5.0
@@ -105,7 +106,11 @@ class EventStream:
         commands.append(("EXPIRE", self._name, self._ttl))
         seconds = seconds_for(sum(map(len, lines)), max(WRITE_SECONDS, self._clients.deadline))
         self._clients.large.run(
-            lambda redis: pipelined(redis, commands), seconds, doing="send events", use="write", inline=True
+            partial(_appended, name=self._name, commands=commands),
+            seconds,
+            doing="send events",
+            use="write",
+            inline=True,
         )
 
     def _give_up(self, error: StoreUnavailable) -> None:
@@ -158,6 +163,7 @@ class StreamTail:
                     partial(_page, name=self._name, start=self._start, count=count),
                     max(_PAGE_SECONDS, self._clients.deadline),
                     doing="read events",
+                    most_bytes=_PAGE * MAX_EVENT_BYTES,
                 )
             except StoreSilent:
                 if count == 1:
@@ -172,9 +178,25 @@ class StreamTail:
             count = min(_PAGE, 2 * count)
 
 
+def _appended(redis: Any, name: str, commands: list[tuple[Any, ...]]) -> None:
+    """Run commands that add to the stream. One that takes no more (something else lies in its place, or its last id is
+    the greatest that there is) begins anew.
+    """
+    from redis.exceptions import ResponseError
+
+    try:
+        pipelined(redis, commands)
+    except ResponseError as error:
+        if not any(said in str(error) for said in _AT_ITS_END):
+            raise
+        pipelined(redis, [("UNLINK", name), *commands])
+
+
 def _page(redis: Any, name: str, start: str, count: int) -> list[tuple[tuple[int, int], bytes | None]]:
     """(id, line) of up to `count` events. Raises ValueError for what is no answer to XRANGE."""
-    answer = redis.xrange(name, min=start, count=count)
+    [answer] = read(redis, [("XRANGE", name, start, "+", "COUNT", count)])
+    if answer is None:  # something else lies there, until the next event is sent
+        return []
     if not isinstance(answer, list) or not all(isinstance(item, tuple) and len(item) == 2 for item in answer):
         raise ValueError("not the answer to XRANGE")
     return [(_number(number), _line(fields)) for number, fields in answer]
