@@ -13,11 +13,13 @@ from warmgraph.cache import Mode, Settings, reset_in_child, settings
 from .compilers.aot_cudagraphs import CudaGraphs
 from .compilers.inductor import Inductor
 from .cudagraphs.record_ahead import take_option
-from .engine import Engine
+from .engine import Engine, refusal_of
+from .frames.frames import Frames
 from .pgo.profiles import FrameProfiles, watch_sizes
 from .process_cache import opened
 from .reporting.fail_open import Failure, attempt
 from .torch_api import compile as compat
+from .torch_api.frames import hook
 from .torch_api.generated_code.lazy_module import use_lazy_debug_module
 from .typing import Compiler
 
@@ -69,6 +71,8 @@ class Backend:
         current = settings()
         if compat.unsupported() is None:
             attempt("profile", current.strict, watch_sizes)
+            if current.frames:
+                attempt("frame", current.strict, hook.install)
         if current.url is not None and current.mode is not Mode.OFF:
             attempt("connect", current.strict, self._engine_for, current)
 
@@ -79,6 +83,14 @@ class Backend:
             return None
         made = attempt("profile", current.strict, self._engine_for, current)
         return None if isinstance(made, Failure) else self._profiles
+
+    def frames(self) -> Frames | None:
+        """What restores frames that are compiled for this backend; None when they are to be traced."""
+        current = settings()
+        if not current.frames or current.mode is Mode.OFF or not isinstance(self._compiler, Inductor):
+            return None
+        made = attempt("frame", current.strict, self._engine_for, current)
+        return None if isinstance(made, Failure) else Frames(made.value, refusal_of)
 
     def reset(self) -> None:
         """Called by `torch._dynamo.reset()`: recordings of CUDA graphs belong to the process, not the store.

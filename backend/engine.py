@@ -22,6 +22,7 @@ from .artifact.pack import compile_kept, pack
 from .cudagraphs.listening import watching
 from .cudagraphs.record_ahead import recorded_ahead
 from .cudagraphs.recording_plan import PlanWriter
+from .frames.graphs import note_graph
 from .key.compiler_settings import patched_settings
 from .key.context import key_context
 from .key.saved_tensors_hooks import unsafe_reason
@@ -70,7 +71,7 @@ class Engine:
 
     def _key(self, gm: GraphModule, inputs: Sequence[Any], report: Report) -> Key | Bypass:
         with report.phase("hash"):
-            refusal = _refusal(gm, inputs) or self.compiler.refusal()
+            refusal = refusal_of(gm, inputs) or self.compiler.refusal()
             if refusal is not None:
                 return refusal
             try:
@@ -130,6 +131,7 @@ class Engine:
         if isinstance(loaded, Failure):
             return self._load_failed(outcome, loaded)
         request.report.hit(outcome)
+        attempt("frame", self.settings.strict, note_graph, request, outcome.entry.variant, self.compiler)
         if self.settings.verify and random.random() < self.settings.verify:  # noqa: S311 (a sample, no secret)
             return Found(self._verified(loaded.value, outcome, request))
         if request.record_ahead:
@@ -240,10 +242,11 @@ class Engine:
                 },
             )
             self.cache.publish(entry, artifact.blobs, flight)
+            attempt("frame", self.settings.strict, note_graph, request, entry.variant, self.compiler)
             return sum(len(content) for _, _, content in artifact.blobs)
 
 
-def _refusal(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
+def refusal_of(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
     """Why no compiler's result can be kept, whatever the graph says."""
     if (unsupported := compat.unsupported()) is not None:
         return Bypass(Reason.UNSUPPORTED_TORCH, unsupported)

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch._dynamo
+from torch._guards import TracingContext, tracing
 from torch._inductor.metrics import CachedMetricsHelper
 from torch._inductor.triton_bundler import TritonBundler
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .compile import counters, output_code_log
 
 
 def no_compiled_autograd() -> contextlib.AbstractContextManager[Any]:
     return torch._dynamo.compiled_autograd._disable()  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def no_trace_around() -> Iterator[None]:
+    """A tracing context with nothing in it, where torch asks for one and nothing is traced."""
+    with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
+        yield
 
 
 def rebuild_tensor(storage: Any, *args: Any) -> torch.Tensor:

@@ -1,0 +1,69 @@
+"""Records in the store of results: as entries of their own kind, sealed, tiered and evicted as those are."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from warmgraph.cache import Cache, Entry, Hit, Role
+
+from .comparing import identity
+from .record import Record, decode_record, encode_record
+from .reporting import FrameReport
+
+MAX_RECORDS = 16  # under one key; those that were used last are tried first
+_BLOB = "frame"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    record: Record
+    hit: Hit
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStore:
+    cache: Cache
+
+    def records(self, key: str) -> Iterator[Kept]:
+        """One lookup each: mostly the first one fits. Raises Refused for one that is no record."""
+        tried: set[str] = set()
+        while len(tried) < MAX_RECORDS:
+            found = self.cache.lookup(key, lambda entry: entry.variant not in tried)
+            if not isinstance(found, Hit):
+                return
+            tried.add(found.entry.variant)
+            yield Kept(decode_record(found.blobs[_BLOB]), found)
+
+    def keep(self, key: str, record: Record, report: FrameReport) -> None:
+        data = encode_record(record)
+        name = report.place.function or "a frame"
+        entry = Entry(
+            key=key,
+            variant=f"frame-{identity(record)}",
+            parts={},
+            guards=None,
+            symbols={},
+            blobs=(),
+            facts={
+                "kind": "frame",
+                "function": f"frame of {name}"[:256],
+                "file": report.place.file,
+                "line": report.place.line,
+                "guards": len(record.guards),
+                "host": socket.gethostname(),
+                "torch": str(torch.__version__),
+                "created": time.time(),
+            },
+        )
+        self.cache.publish(entry, [(Role.FRAME, _BLOB, data)])
+        report.bytes = len(data)
+
+    def set_aside(self, kept: Kept, why: str) -> None:
+        entry = kept.hit.entry
+        self.cache.quarantine(entry.key, entry.variant, f"not what a fresh trace gives: {why}", kept.hit.sealed)
+
+
