@@ -25,31 +25,41 @@ class Members(Protocol):
 
 
 class Classes:
-    """Said once per class. The standard library's and compiled classes go by name: the toolchain says the rest."""
+    """Said once per class. The standard library's and compiled classes go by name: the toolchain says the rest.
+
+    Objects that stand on a class are said with their own classes, and objects on those by name alone: so no two
+    classes are said within each other, and what is said does not depend on which came first.
+    """
 
     def __init__(self, members: Members) -> None:
         self._members = members
-        self._texts: dict[type, str] = {}
-        self._own: dict[type, str] = {}
+        self._texts: dict[tuple[type, bool], str] = {}
+        self._own: dict[tuple[type, bool], str] = {}
+        self._shallow = False
 
     def text(self, cls: type) -> str:
         """`module.name#digest`. Raises Refused for a method of which nothing can be said."""
-        found = self._texts.get(cls)
+        found = self._texts.get((cls, self._shallow))
         if found is None:
-            name = f"{cls.__module__}.{cls.__qualname__}"
-            self._texts[cls] = f"{name}#within"
-            try:
-                lines = [self._one(base) for base in cls.__mro__]
-                if type(cls) is not type:
-                    lines.append(f"metaclass {self.text(type(cls))}")
-            except BaseException:
-                del self._texts[cls]
-                raise
-            found = self._texts[cls] = f"{name}#{sha256_hex(chr(10).join(lines).encode())[:12]}"
+            lines = [self._one(base) for base in cls.__mro__]
+            if type(cls) is not type:
+                lines += [self._one(base) for base in type(cls).__mro__]
+            found = f"{cls.__module__}.{cls.__qualname__}#{sha256_hex(chr(10).join(lines).encode())[:12]}"
+            self._texts[cls, self._shallow] = found
         return found
 
+    def shallow_text(self, cls: type) -> str:
+        """Of an object that stands on a class which is being said."""
+        if self._shallow:
+            return f"{cls.__module__}.{cls.__qualname__}"
+        self._shallow = True
+        try:
+            return self.text(cls)
+        finally:
+            self._shallow = False
+
     def _one(self, cls: type) -> str:
-        found = self._own.get(cls)
+        found = self._own.get((cls, self._shallow))
         if found is None:
             found = f"{cls.__module__}.{cls.__qualname__}"
             if is_heap_type(cls) and cls.__module__.partition(".")[0] not in _LIBRARY:
@@ -57,12 +67,12 @@ class Classes:
                 lines = [f"{name}={self._members.member(held[name])}" for name in sorted(held) if name not in _BOOKKEEPING]
                 lines += _registered(cls)
                 found = sha256_hex("\n".join((found, *lines)).encode("utf-8", "surrogatepass"))
-            self._own[cls] = found
+            self._own[cls, self._shallow] = found
         return found
 
     def known(self) -> list[type]:
         """Classes all of whose members were said."""
-        return list(self._own)
+        return [cls for cls, _ in self._own]
 
 
 def _registered(cls: type) -> list[str]:

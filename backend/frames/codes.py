@@ -20,7 +20,7 @@ def code_digest(code: types.CodeType) -> str:
     found = _digests.get(id(code))
     if found is None:
         try:
-            text = meaning(code) + "".join(_orders(code))
+            text = meaning(code)
         except Uncacheable as bad:
             raise Refused(f"the code of {code.co_name}: {bad}") from None
         found = _digests[id(code)] = (code, sha256_hex(text.encode("utf-8", "surrogatepass"))[:16])
@@ -35,15 +35,16 @@ def nested(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from nested(constant)
 
 
-def _orders(code: types.CodeType) -> Iterator[str]:
-    """The orders of constant sets of texts, which each process shuffles, where they are not only asked for members."""
-    for one in (code, *nested(code)):
-        if not any(_is_shuffled(constant) for constant in one.co_consts):
-            continue
-        instructions = list(dis.get_instructions(one))
-        for this, after in zip(instructions, instructions[1:], strict=False):
-            if this.opname == "LOAD_CONST" and _is_shuffled(this.argval) and after.opname != "CONTAINS_OP":
-                yield f" order {list(this.argval)!r}"
+def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:
+    """Whether code may depend on the order of a constant set of texts, which each process shuffles."""
+    for outer in codes:
+        for code in (outer, *nested(outer)):
+            if any(map(_is_shuffled, code.co_consts)):
+                instructions = list(dis.get_instructions(code))
+                for this, after in zip(instructions, instructions[1:], strict=False):
+                    if this.opname == "LOAD_CONST" and _is_shuffled(this.argval) and after.opname != "CONTAINS_OP":
+                        return True
+    return False
 
 
 def _is_shuffled(value: Any) -> bool:
@@ -60,3 +61,8 @@ def asked_names(codes: Iterable[types.CodeType]) -> set[str]:
                 words = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
                 names.update(word for word in words if isinstance(word, str) and word.isidentifier())
     return names
+
+
+def hash_seed() -> int:
+    """A number that two processes share only where they put texts into sets in the same order (PYTHONHASHSEED)."""
+    return hash("warmgraph")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import random
 from collections.abc import Callable, Iterator
@@ -40,17 +42,27 @@ class Frames:
             return trace()
         key, around = keyed
         report.key = key
+        with uncollected():
+            found = self._first_that_fits(key, frame, around, report)
+        if found is None:
+            return self._traced(frame, trace, report, key, around)
+        kept, restored = found
+        if self._is_sampled():
+            restored.undo()
+            return self._traced(frame, trace, report, key, around, against=kept)
+        report.restored(kept)
+        return restored
+
+    def _first_that_fits(
+        self, key: str, frame: Frame, around: dict[str, str], report: FrameReport
+    ) -> tuple[Kept, Any] | None:
         for kept in self._records(key, report):
             restored = self._restored(kept, frame, around, report)
             if restored is None:
                 report.moved = report.moved or report.refused
-                continue
-            if not self._is_sampled():
-                report.restored(kept)
-                return restored
-            restored.undo()
-            return self._traced(frame, trace, report, key, around, against=kept)
-        return self._traced(frame, trace, report, key, around)
+            else:
+                return kept, restored
+        return None
 
     def _key(self, frame: Frame) -> tuple[str, dict[str, str]]:
         around = world()
@@ -141,3 +153,17 @@ class Frames:
 def place_of(frame: Frame) -> Place:
     code = frame.code
     return Place(getattr(code, "co_qualname", code.co_name), code.co_filename, code.co_firstlineno)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage collection meanwhile: what is made here is kept, and one pass over a model's objects takes longer
+    than all of it.
+    """
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()

@@ -45,6 +45,7 @@ class Record:
     graphs: dict[str, Any]
     pgo: Plain
     sharing: str
+    seed: int | None
     empty: bool
     side_effects: list[str]
     error_on_graph_break: bool

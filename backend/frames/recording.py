@@ -11,13 +11,15 @@ from collections.abc import Iterable
 from typing import Any
 
 
+from warmgraph.hashing import comes_with_torch
+
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Plain, Refused, code_to_plain
 from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, root_of
 from ..torch_api.frames.watch import Seen
-from .codes import asked_names
+from .codes import asked_names, hash_seed, iterates_over_sets
 from .record import Record, Texts
 from .rules import Looking, surface_text
 from .spaces import space_text
@@ -35,14 +37,14 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         source: (dynamo.concrete(one["size"]), dynamo.concrete(one["stride"]), id(live(source)) in seen.marked)
         for source, one in graph.input_source_to_sizes_strides.items()
     }
-    look = Looking(live, known)
+    asked = asked_names((frame.code, *seen.inlined))
+    look = Looking(live, known, asked)
     guards = dynamo.in_order(graph.guards)
     rows = [_row(guard, look, table, texts) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in seen.unguarded)}
     sources = [guard.originating_source for guard in (*guards, *seen.unguarded)]
     surfaces = _surfaces(sources, look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
-    asked = asked_names((frame.code, *seen.inlined))
     _refuse_chance(frame, seen)
     installed = _installed(graph, frame, seen)
     return Record(
@@ -66,6 +68,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         graphs=_graphs(installed, seen),
         pgo=sizes.pack_sizes(frame.code, frame.closure),
         sharing=sharing_of(sources, look),
+        seed=hash_seed() if iterates_over_sets((frame.code, *seen.inlined)) else None,
         empty=bool(graph.is_empty_graph()),
         side_effects=list(graph.get_replayed_side_effect_source_refs()),
         error_on_graph_break=bool(output.tracer_output.error_on_graph_break),
@@ -129,8 +132,8 @@ def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, 
         module = module_of_globals(space)
         if module is not None:
             names.add(module)
-        elif code.co_names:
-            raise Refused(f"it traced through {code.co_name}, whose globals are no module's")
+        elif code.co_names and not comes_with_torch(code.co_filename):
+            raise Refused(f"it traced through {code.co_name}, whose globals are no module's ({space.get('__name__')})")
     found: list[Plain] = [["", space_text(frame.globals, asked)]]
     return found + [[name, space_text(vars(sys.modules[name]), asked)] for name in sorted(names)]
 

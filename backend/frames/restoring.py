@@ -16,6 +16,7 @@ from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Refused, code_from_plain
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
+from .codes import hash_seed
 from .record import Record
 from .recording import sharing_of
 from .rules import Looking, surface_text
@@ -30,7 +31,9 @@ def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGrap
     if record.world != around:
         names = [name for name in around if record.world.get(name) != around[name]]
         raise Refused(f"the state around: {', '.join(names)}")
-    rename = {name: state.fresh_name(name) for name, _, _ in record.installed}
+    if record.seed is not None and record.seed != hash_seed():
+        raise Refused("it iterates over a set of texts, which this process puts in another order (PYTHONHASHSEED)")
+    rename = {name: state.fresh_name(kind) for name, kind, _ in record.installed}
     with ExitStack() as undo:
         cleanups: list[Any] = []
 
@@ -46,7 +49,8 @@ def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGrap
             elif kind == "module":
                 put(name, _module(data))
         sources = read_sources(record.sources, rename)
-        look = Looking(Live(frame.locals, frame.globals), {sources[n]: tuple(row) for n, *row in record.sizes})
+        known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
+        look = Looking(Live(frame.locals, frame.globals), known, set(record.asked))
         guards = _compare(record, frame, sources, look)
         for name, kind, data in record.installed:
             if kind == "graph":

@@ -25,10 +25,12 @@ Arguments = dict[str, Any]
 
 @dataclass(slots=True)
 class Looking:
-    """One look at a live frame. sizes: of each input that is a tensor, (sizes, strides, marked by the trace itself)."""
+    """One look at a live frame. sizes: of each input that is a tensor, (sizes, strides, marked by the trace itself).
+    asked: names that the traced code asks for."""
 
     live: Live
     sizes: dict[Source, tuple[Any, Any, bool]]
+    asked: set[str]
     values: Values = field(default_factory=Values)
 
     def text(self, source: Source, kind: str, arguments: Arguments) -> str:
@@ -201,4 +203,4 @@ def surface_text(look: Looking, source: Source) -> str:
     value = look.live(source)
     if value is None or isinstance(value, (bool, int, float, str, bytes, torch.dtype, torch.device)):
         return ""
-    return look.values.surface(value)
+    return look.values.surface(value, look.asked)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import os
 import sys
 import types
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
-from ..torch_api.frames.state import HigherOrderOperator, marks_of
+from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of
 from .classes import Classes, is_heap_type, module_of
 from .codes import code_digest
 
@@ -43,6 +44,7 @@ class Values:
         self.classes = Classes(self)
         self._busy: set[int] = set()
         self._covered: dict[int, types.CodeType] = {}
+        self.words: set[str] = set()  # texts that were compared: any of them may be the name of a variable
 
     def code(self, code: types.CodeType) -> str:
         self._covered[id(code)] = code
@@ -57,6 +59,8 @@ class Values:
     def constant(self, value: Any) -> str:
         """Plain data by type and value. Raises Refused."""
         kind = type(value)
+        if kind is str:
+            self.words.add(value)
         if value is None or value is Ellipsis or value is NotImplemented or kind in (bool, int, str, bytes):
             return f"{kind.__name__}:{value!r}"
         if kind in (float, complex):
@@ -127,6 +131,13 @@ class Values:
             return self.classes.text(value) if strict else name_of(value)
         if not strict and type(value) in (tuple, list):
             return f"{type(value).__name__}[{','.join(map(self._held, value))}]"
+        if not strict and type(value) in (set, frozenset):  # in each process in another order
+            return f"{type(value).__name__}[{','.join(sorted(map(self._held, value)))}]"
+        if not strict and isinstance(value, enum.Enum):  # of its class, perhaps the one that is being said
+            return f"enum:{name_of(type(value))}.{value.name}={value.value!r}"
+        if not strict and type(value) in (dict, collections.OrderedDict, types.MappingProxyType):
+            items = [f"{self._held(key)}={self._held(item)}" for key, item in value.items()]
+            return f"dict[{','.join(items)}]"
         try:
             return self.constant(value)
         except Refused:
@@ -136,13 +147,14 @@ class Values:
 
     def _attributes(self, value: Any) -> str:
         """Plain attributes of an object by value, of others the names (a descriptor that a class holds, say)."""
-        if isinstance(value, (torch.Tensor, torch.nn.Module, types.ModuleType)) or not is_heap_type(type(value)):
+        kind = type(value)
+        if isinstance(value, (torch.Tensor, torch.nn.Module, types.ModuleType)) or not is_heap_type(kind):
             return ""
         found = []
         for name, held in sorted(getattr(value, "__dict__", {}).items()):
             text = repr(held) if type(held) in (bool, int, float, str, type(None)) else name_of(type(held))
             found.append(f"{name}={text}")
-        return f"{self.classes.text(type(value))} {short(chr(10).join(found))}"
+        return f"{self.classes.shallow_text(kind)} {short(chr(10).join(found))}"
 
     # -- objects
 
@@ -174,6 +186,8 @@ class Values:
             raise Refused(f"the identity of an object of {name_of(type(value))}") from None
 
     def module(self, value: types.ModuleType) -> str:
+        if is_namespace_of_operators(value):
+            return f"ops:{value.__name__}"
         if sys.modules.get(value.__name__) is not value:
             raise Refused(f"module {value.__name__} is not the one of that name")
         if value.__name__ in _CHANCE:
@@ -190,14 +204,21 @@ class Values:
             return f"type {name_of(owner)}"
         if is_heap_type(type(owner)):
             raise Refused(f"compiled method {value.__qualname__} bound to an object")
+        if isinstance(owner, frozenset) and value.__name__ == "__contains__":
+            return f"frozenset:{sorted(map(self.constant, owner))}"
         return self.constant(owner)
 
-    def surface(self, value: Any) -> str:
-        """The names and keys that a value has: a trace that looked for others and found none leaves no guard."""
+    def surface(self, value: Any, asked: set[str]) -> str:
+        """The names and keys that a value has: a trace that looked for others and found none leaves no guard.
+
+        asked: names that the traced code asks for.
+        """
+        if value is os.environ or value is getattr(os.environ, "_data", None):  # others differ everywhere
+            return short("\n".join(sorted(word for word in self.words | asked if word in os.environ)))
         if isinstance(value, dict):
             return f"{len(value)} {self._keys(dict.keys(value))}"
         if isinstance(value, (set, frozenset)):
-            return f"{len(value)} {self._keys(value)}"
+            return f"{len(value)} {self._keys(sorted(value, key=repr))}"  # who iterates has a guard for each item
         if isinstance(value, (list, tuple, collections.deque)) or isinstance(value, (type, types.ModuleType)):
             return ""  # their lengths have guards; the others are said elsewhere
         names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith("_dynamo_")]

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch._dynamo import guards as dynamo_guards
 from torch._dynamo import source as dynamo
-from torch._guards import ChainedSource, Source
+from torch._guards import ChainedSource, Source, TracingContext, tracing
 
 from .plain import Plain, Refused, from_plain, to_plain
 
@@ -28,7 +28,7 @@ _NAMES = """
     ListGetItemSource TupleIteratorGetItemSource NamedTupleFieldsSource DataclassFieldsSource TypeSource NNModuleSource
     UnspecializedNNModuleSource UnspecializedBuiltinNNModuleSource GlobalStateSource ShapeEnvSource WeakRefCallSource
     CallFunctionNoArgsSource FloatTensorSource CallMethodItemSource NumpyTensorSource DynamicScalarSource
-    NonSerializableSetGetItemSource SkipGuardSource
+    NonSerializableSetGetItemSource SkipGuardSource ImportSource
 """
 _CLASSES: dict[str, Any] = {name: getattr(dynamo, name) for name in _NAMES.split() if hasattr(dynamo, name)}
 
@@ -81,14 +81,15 @@ def _fields(kind: Any) -> tuple[str, ...]:
 def read_sources(rows: Sequence[Plain], rename: Mapping[str, str]) -> list[Source]:
     """rename: globals that Dynamo installed, as they are called in this process. Raises Refused."""
     made: list[Source] = []
-    for kind, *values in rows:
-        cls = _CLASSES.get(kind)
-        if cls is None:
-            raise Refused(f"a source of {kind!r:.40}")
-        arguments = [_argument(item, made) for item in values]
-        if cls is dynamo.GlobalSource:
-            arguments[0] = rename.get(arguments[0], arguments[0])
-        made.append(cls(*arguments))
+    with tracing(TracingContext(None)):  # one kind of source adds a guard to the trace that makes it
+        for kind, *values in rows:
+            cls = _CLASSES.get(kind)
+            if cls is None:
+                raise Refused(f"a source of {kind!r:.40}")
+            arguments = [_argument(item, made) for item in values]
+            if cls is dynamo.GlobalSource:
+                arguments[0] = rename.get(arguments[0], arguments[0])
+            made.append(cls(*arguments))
     return made
 
 

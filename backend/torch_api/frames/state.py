@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -111,17 +112,23 @@ def is_pytree_registry(value: Any) -> bool:
     return value is torch.utils._pytree.SUPPORTED_NODES
 
 
+def is_namespace_of_operators(value: types.ModuleType) -> bool:
+    """Whether it is `torch.ops.<name>`."""
+    name = str(getattr(value, "__name__", ""))
+    return name.startswith("torch.ops.") and getattr(torch.ops, name.removeprefix("torch.ops."), None) is value
+
+
 def has_user_objects() -> bool:
     """Whether the graph just traced refers to objects of this process (streams)."""
     return bool(graph_bytecode_inputs.has_user_objects())
 
 
-def fresh_name(name: str) -> str:
-    """The same prefix, unique in this process."""
-    for prefix in ("__compiled_fn", "__builtins_dict__", "__resume_at", "___module"):
-        if name.startswith(prefix):
-            return str(unique_id(prefix, with_uuid=True))
-    raise Refused(f"a global {name}")
+_PREFIXES = {"graph": "__compiled_fn", "builtins": "__builtins_dict__", "resume": "__resume_at", "module": "___module"}
+
+
+def fresh_name(kind: str) -> str:
+    """For a global that Dynamo would install under a name of its own, unique in this process."""
+    return str(unique_id(_PREFIXES[kind], with_uuid=True))
 
 
 def install_global(space: dict[str, Any], name: str, value: Any) -> Callable[..., None]:

@@ -1,0 +1,56 @@
+"""A process with torch loaded that forks one child for each step of a probe. See `tests/keys/pairs/server.py`."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import importlib
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+LIMIT = 300  # seconds for one child, then it says where it stands and ends
+
+
+def serve() -> None:
+    for name in ("torch", "torch._dynamo", "torch._inductor.compile_fx", "numpy"):
+        importlib.import_module(name)
+    gc.freeze()
+    for line in sys.stdin:
+        task = json.loads(line)
+        folder = Path(task["folder"])
+        folder.mkdir(parents=True, exist_ok=True)
+        child = os.fork()
+        if child == 0:
+            _child(task, folder)
+        status = os.waitpid(child, 0)[1]
+        out = folder / "answer.json"
+        sys.stdout.write((out.read_text() if out.exists() else json.dumps({"broken": f"status {status}"})) + "\n")
+        sys.stdout.flush()
+
+
+def _child(task: dict[str, Any], folder: Path) -> None:
+    try:
+        with (folder / "output.txt").open("w") as output:  # what is printed is not an answer
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        faulthandler.enable()
+        faulthandler.dump_traceback_later(LIMIT, exit=True)
+        os.environ.update(task["environment"])
+        sys.path.insert(0, str(Path(__file__).parent))
+        module = importlib.import_module(task["module"])
+        (folder / "answer.json").write_text(json.dumps(module.main(task)))
+    except BaseException:
+        traceback.print_exc()
+        (folder / "answer.json").write_text(json.dumps({"broken": traceback.format_exc()[-3000:]}))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # the children of a fork do not run the parent's exit handlers
+
+
+if __name__ == "__main__":
+    serve()
