@@ -43,7 +43,8 @@ class Classes:
         if found is None:
             lines = [self._one(base) for base in cls.__mro__]
             if type(cls) is not type:
-                lines += [self._one(base) for base in type(cls).__mro__]
+                metaclass: Any = type(cls)
+                lines += [self._one(base) for base in metaclass.__mro__]
             found = f"{cls.__module__}.{cls.__qualname__}#{sha256_hex(chr(10).join(lines).encode())[:12]}"
             self._texts[cls, self._shallow] = found
         return found
@@ -64,7 +65,9 @@ class Classes:
             found = f"{cls.__module__}.{cls.__qualname__}"
             if is_heap_type(cls) and cls.__module__.partition(".")[0] not in _LIBRARY:
                 held = vars(cls)
-                lines = [f"{name}={self._members.member(held[name])}" for name in sorted(held) if name not in _BOOKKEEPING]
+                lines = [
+                    f"{name}={self._members.member(held[name])}" for name in sorted(held) if name not in _BOOKKEEPING
+                ]
                 lines += _registered(cls)
                 found = sha256_hex("\n".join((found, *lines)).encode("utf-8", "surrogatepass"))
             self._own[cls, self._shallow] = found

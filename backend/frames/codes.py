@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import itertools
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -41,7 +42,7 @@ def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:
         for code in (outer, *nested(outer)):
             if any(map(_is_shuffled, code.co_consts)):
                 instructions = list(dis.get_instructions(code))
-                for this, after in zip(instructions, instructions[1:], strict=False):
+                for this, after in itertools.pairwise(instructions):
                     if this.opname == "LOAD_CONST" and _is_shuffled(this.argval) and after.opname != "CONTAINS_OP":
                         return True
     return False

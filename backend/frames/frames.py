@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..reporting.fail_open import CONTROL_FLOW
 from ..reporting.report import Place
+from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.hook import Frame, when_guarded
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.watch import Seen, watching

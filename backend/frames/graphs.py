@@ -24,7 +24,7 @@ _AROUND = ("hooks", "compiler", "ambient", "code", "toolchain", "machine")
 
 
 def note_graph(request: Request, variant: str, compiler: Compiler) -> None:
-    """Tell the frame that is being traced where its graph is kept. Called by the engine, whoever asked for the graph."""
+    """Tell the frame that is being traced where its graph is kept. Called by the engine for every graph."""
     current = seen()
     name = request.gm.meta.get("backend_id")
     if current is None or name is None:
@@ -93,7 +93,7 @@ def check_around(
 
 
 def load_graph(reference: Mapping[str, Any], engine: Any, place: Place) -> Callable[..., Any]:
-    """The callable, and a hit in the journal. Raises Refused where the store has it no more; and what loading raises."""
+    """The callable, and a hit in the journal. Raises Refused where the store has it no more, or what loading raises."""
     report = Report(engine.journal, place, engine.compiler.name)
     report.named(reference["key"])
     with report.phase("fetch"):

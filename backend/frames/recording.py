@@ -10,7 +10,6 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-
 from warmgraph.hashing import comes_with_torch
 
 from ..torch_api.frames import guards as dynamo
@@ -180,5 +179,3 @@ def _graphs(installed: list[Plain], seen: Seen) -> dict[str, Any]:
         if isinstance(one, Refused):
             raise one
     return found
-
-

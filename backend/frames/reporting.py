@@ -60,7 +60,9 @@ class FrameReport:
         if why is not None:
             log.error("A RESTORED FRAME differs from a fresh trace: %s: %s. Its record is set aside", self.place, why)
 
-    def _write(self, outcome: Outcome, *, reason: Any = None, tier: str | None = None, detail: str | None = None) -> None:
+    def _write(
+        self, outcome: Outcome, *, reason: Any = None, tier: str | None = None, detail: str | None = None
+    ) -> None:
         event = Event(
             outcome=outcome,
             reason=reason.value if reason is not None else None,

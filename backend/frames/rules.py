@@ -18,7 +18,7 @@ from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source
 from ..torch_api.frames.state import is_pytree_registry, marks_of
 from .tensors import tensor_text
-from .values import Values
+from .values import Values, keys_of
 
 Arguments = dict[str, Any]
 
@@ -129,8 +129,7 @@ def _no_hooks(look: Looking, source: Source, arguments: Arguments) -> str:
 @_rule("DICT_KEYS_MATCH", "MAPPING_KEYS_CHECK")
 def _keys(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
-    keys = dict.keys(value) if isinstance(value, dict) else value.keys()
-    return f"{look.values.classes.text(type(value))} {[look.values.key(key) for key in keys]}"
+    return f"{look.values.classes.text(type(value))} {[look.values.key(key) for key in keys_of(value)]}"
 
 
 @_rule("DICT_VERSION")

@@ -65,5 +65,3 @@ class RecordStore:
     def set_aside(self, kept: Kept, why: str) -> None:
         entry = kept.hit.entry
         self.cache.quarantine(entry.key, entry.variant, f"not what a fresh trace gives: {why}", kept.hit.sealed)
-
-

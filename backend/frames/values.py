@@ -33,7 +33,7 @@ _DESCRIPTORS = (
     types.MemberDescriptorType,
     types.ClassMethodDescriptorType,
 )
-_KEYS = type({}.keys())
+_KEYS: Any = type({}.keys())
 _MAX_KEYS = 5_000
 
 
@@ -216,10 +216,10 @@ class Values:
         if value is os.environ or value is getattr(os.environ, "_data", None):  # others differ everywhere
             return short("\n".join(sorted(word for word in self.words | asked if word in os.environ)))
         if isinstance(value, dict):
-            return f"{len(value)} {self._keys(dict.keys(value))}"
+            return f"{len(value)} {self._keys(keys_of(value))}"
         if isinstance(value, (set, frozenset)):
             return f"{len(value)} {self._keys(sorted(value, key=repr))}"  # who iterates has a guard for each item
-        if isinstance(value, (list, tuple, collections.deque)) or isinstance(value, (type, types.ModuleType)):
+        if isinstance(value, (list, tuple, collections.deque, type, types.ModuleType)):
             return ""  # their lengths have guards; the others are said elsewhere
         names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith("_dynamo_")]
         for base in type(value).__mro__:
@@ -254,6 +254,13 @@ def _has_slot(value: Any, base: type, name: str) -> bool:
     except AttributeError:
         return False
     return True
+
+
+def keys_of(value: Any) -> list[Any]:
+    """In the order in which code meets them; an OrderedDict has one of its own, beside that of the dict beneath."""
+    if isinstance(value, collections.OrderedDict):
+        return list(collections.OrderedDict.keys(value))
+    return list(dict.keys(value) if isinstance(value, dict) else value.keys())
 
 
 def name_of(kind: type) -> str:

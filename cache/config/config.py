@@ -22,8 +22,8 @@ class Settings:
     """Resolved settings.
 
     max_size: bytes. wait, ttl: seconds. verify: the share of hits to check. pgo: whether profiles are shared.
-    frames: whether frames are recorded and restored. job: what the scheduler calls this run. keyring: what signs and is accepted, from signing_key_file and
-    signing_key. origins: where each value came from, by name.
+    frames: whether frames are recorded and restored. job: what the scheduler calls this run. keyring: what signs and is
+    accepted, from signing_key_file and signing_key. origins: where each value came from, by name.
     """
 
     dir: Path
@@ -166,9 +166,9 @@ def configure(
     dir_mode, url_mode: `readwrite` or `readonly`, for that tier alone. wait: the most seconds to wait for
     another process that compiles the same graph. ttl: how long a result that nobody uses stays in Redis.
     verify: on this share of hits (0 to 1) the graph is compiled afresh as well, and both results are compared.
-    pgo: which sizes vary is learnt from, and told to, all who use the store. frames: what Dynamo traced once is restored
-    where nothing of it has changed. job: the name of this run in the
-    journal; those of Slurm and torchrun are known.
+    pgo: which sizes vary is learnt from, and told to, all who use the store. frames: what Dynamo traced once
+    is restored where nothing of it has changed. job: the name of this run in the journal; those of Slurm and torchrun
+    are known.
     Raises ConfigError, and then changes nothing.
     """
     global _current

@@ -64,9 +64,15 @@ model(
     around=lambda: torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x),
     agrees=True,
 )
-model("a setting of Dynamo", change=lambda s: setattr(torch._dynamo.config, "capture_scalar_outputs", True), agrees=True)
+model(
+    "a setting of Dynamo", change=lambda s: setattr(torch._dynamo.config, "capture_scalar_outputs", True), agrees=True
+)
 model("specialize_float", change=lambda s: setattr(torch._dynamo.config, "specialize_float", False), agrees=True)
-model("a setting of Inductor", change=lambda s: setattr(torch._inductor.config, "emulate_precision_casts", True), agrees=True)
+model(
+    "a setting of Inductor",
+    change=lambda s: setattr(torch._inductor.config, "emulate_precision_casts", True),
+    agrees=True,
+)
 model("a setting of functorch", change=lambda s: setattr(torch._functorch.config, "cse", False), agrees=True)
 model("fullgraph", options={"fullgraph": True}, restores=True)
 model("dynamic", options={"dynamic": True}, restores=True)
@@ -95,7 +101,12 @@ small("counts", "threads", change=lambda s: torch.set_num_threads(2), after=Fals
 small("default_type", "default dtype", change=lambda s: torch.set_default_dtype(torch.float64))
 small("has_grad", "no_grad", around=torch.no_grad)
 small("autocast_on", "autocast", around=lambda: torch.autocast("cpu", torch.bfloat16))
-small("autocast_type", "its type where it is off", change=lambda s: torch.set_autocast_dtype("cpu", torch.float16), after=False)
+small(
+    "autocast_type",
+    "its type where it is off",
+    change=lambda s: torch.set_autocast_dtype("cpu", torch.float16),
+    after=False,
+)
 small("deterministic", "switched on", change=lambda s: torch.use_deterministic_algorithms(True))
 small("inference", "inference mode", around=torch.inference_mode, agrees=True)
 small("from_env", "a variable", change=factor("5"))

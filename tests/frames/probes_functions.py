@@ -1,4 +1,4 @@
-"""Probes of functions: closures, decorators, graph breaks and resume functions, side effects, exceptions, randomness."""
+"""Probes of functions: closures, decorators, graph breaks and resume functions, side effects, randomness."""
 
 from __future__ import annotations
 
@@ -248,7 +248,11 @@ func("identity_number", "nothing", refused="identity", random=True)
 func("hashed", "nothing", refused="hash()", agrees=True)
 func("drops", "nothing", random=True)
 func("calls_disabled", "a field", change=set_("m.OPT.scale", 11.0))
-func("calls_disabled", "the disabled function", edit=("def not_traced(x): return x * 2", "def not_traced(x): return x * 5"))
+func(
+    "calls_disabled",
+    "the disabled function",
+    edit=("def not_traced(x): return x * 2", "def not_traced(x): return x * 5"),
+)
 func("returns_function", "a field", change=set_("m.OPT.scale", 11.0))
 func("varargs", "more", args=lambda: (ones(), 1, 2), change=args(lambda: (ones(), 1, 2, 3)))
 func("tuples", "another", args=lambda: (ones(), (1, 2.0)), change=args(lambda: (ones(), (1, 3.0))))

@@ -54,7 +54,9 @@ def model(name, **more):
 # -- source
 model("nothing", restores=True)
 model("a comment", edit=("SCALE = 2.0", "# a comment\n\nSCALE = 2.0"), restores=True)
-model("a method that nothing calls", edit=("class Config:", "class Config:\n    def unused(self): return 1"), agrees=True)
+model(
+    "a method that nothing calls", edit=("class Config:", "class Config:\n    def unused(self): return 1"), agrees=True
+)
 model("a function that nothing calls", edit=("class Config:", "def unused(x): return 1\nclass Config:"), restores=True)
 model("a helper's constant", edit=("return helper(x) + 1", "return helper(x) + 2"))
 model("a helper's default", edit=("by=3.0", "by=4.0"))
@@ -79,7 +81,11 @@ model("__getattr__ on the class", edit=("    OFFSET = 0.5", """    OFFSET = 0.5
     def __getattr__(self, name):
         value = super().__getattr__(name)
         return value * 2 if name == "buf" else value"""))  # fmt: skip
-model("__call__ on the class", edit=("    OFFSET = 0.5", "    OFFSET = 0.5\n    def __call__(self, x): return super().__call__(x) * 2"), agrees=True)  # fmt: skip
+model(
+    "__call__ on the class",
+    edit=("    OFFSET = 0.5", "    OFFSET = 0.5\n    def __call__(self, x): return super().__call__(x) * 2"),
+    agrees=True,
+)
 
 
 # -- attributes and monkeypatches
@@ -203,7 +209,9 @@ model(
     "hook with keywords",
     change=lambda s: s.model.a.register_forward_hook(lambda m, a, k, o: o * 5, with_kwargs=True),
 )
-model("hook that always runs", change=lambda s: s.model.a.register_forward_hook(lambda m, i, o: o * 5, always_call=True))
+model(
+    "hook that always runs", change=lambda s: s.model.a.register_forward_hook(lambda m, i, o: o * 5, always_call=True)
+)
 model(
     "hook for all modules",
     change=lambda s: nn.modules.module.register_module_forward_hook(
@@ -264,7 +272,9 @@ model("another dtype", change=lambda s: setattr(s, "args", (s.args[0].bfloat16()
 model("another batch", change=args(lambda: (torch.ones(5, 8),)))
 model("another number of dimensions", change=args(lambda: (torch.ones(2, 4, 8),)))
 model("another stride", change=args(lambda: (torch.ones(8, 4).t(),)), agrees=True)
-model("another offset", change=lambda s: setattr(s, "args", (torch.cat([torch.ones(1, 8), s.args[0]])[1:],)), agrees=True)
+model(
+    "another offset", change=lambda s: setattr(s, "args", (torch.cat([torch.ones(1, 8), s.args[0]])[1:],)), agrees=True
+)
 model("gradients wanted", change=lambda s: s.args[0].requires_grad_(), agrees=True)
 model("an empty batch", change=args(lambda: (torch.ones(0, 8),)))
 model("a batch of one", change=args(lambda: (torch.ones(1, 8),)))

@@ -199,16 +199,26 @@ value("calls_len", "longer", change=lambda s: s.m.D.update(b=7.0))
 value("total", "another value", change=lambda s: s.m.D.update(a=7.0))
 value("text_of", "another value", change=set_("m.THING.v", 2.125))
 value("lowest", "another value", change=lambda s: s.m.LST.append(0.5))
-value("isinst_meta", "__instancecheck__", edit=("def __instancecheck__(cls, o): return False", "def __instancecheck__(cls, o): return True"))  # fmt: skip
+value(
+    "isinst_meta",
+    "__instancecheck__",
+    edit=("def __instancecheck__(cls, o): return False", "def __instancecheck__(cls, o): return True"),
+)
 value("desc", "its code", edit=("def __get__(self, o, t): return 3.0", "def __get__(self, o, t): return 4.0"))
 value("desc", "its class", change=lambda s: setattr(s.m.Desc, "__get__", lambda self, o, t: 9.0))
 value("desc_value", "its value", edit=("DescOfValue(3.0)", "DescOfValue(4.0)"))
 value("desc_value", "its value, set", change=lambda s: setattr(vars(s.m.HasDesc)["e"], "v", 9.0))
 value("slots", "a value", change=set_("m.SL.v", 7.0))
 value("slots_try", "it appears", change=set_("m.SL.w", 7.0))
-value("getattr_dyn", "its code", edit=("def __getattr__(self, name): return 4.0", "def __getattr__(self, name): return 5.0"))
+value(
+    "getattr_dyn",
+    "its code",
+    edit=("def __getattr__(self, name): return 4.0", "def __getattr__(self, name): return 5.0"),
+)
 value("getattr_dyn", "the attribute appears", change=set_("m.GAO.anything", 7.0))
-value("getattribute", "its code", edit=("return object.__getattribute__(self, name)", 'return 9.0 if name == "v" else 1'))
+value(
+    "getattribute", "its code", edit=("return object.__getattribute__(self, name)", 'return 9.0 if name == "v" else 1')
+)
 value("annotations", "more", edit=("def helper2(y):", "def helper2(y: int):"))
 value("name_of", "another", change=set_("m.helper2.__name__", "abc"))
 value("doc_of", "it has one", change=set_("m.helper2.__doc__", "abc"))
@@ -222,8 +232,16 @@ value("device_of", "another", change=set_("m.TENSOR", torch.ones(4, device="meta
 value("grad_of", "it has one", change=lambda s: setattr(s.m.TENSOR, "grad", torch.ones(4)), agrees=True)
 value("leaf_of", "no leaf", change=lambda s: setattr(s.m, "TENSOR", s.m.TENSOR.clone().requires_grad_() * 1))
 value("requires", "it does", change=lambda s: s.m.TENSOR.requires_grad_())
-value("contiguous", "it is not", args=both(lambda: torch.ones(2, 2)), change=args(both(lambda: torch.ones(2, 4)[:, ::2])))
+value(
+    "contiguous", "it is not", args=both(lambda: torch.ones(2, 2)), change=args(both(lambda: torch.ones(2, 4)[:, ::2]))
+)
 value("offset", "another", args=both(lambda: torch.arange(8.0)[:4]), change=args(both(lambda: torch.arange(8.0)[2:6])))
-value("strided", "another", args=both(lambda: torch.arange(8.0)[:4]), change=args(both(lambda: torch.arange(8.0)[2:6])), agrees=True)  # fmt: skip
+value(
+    "strided",
+    "another",
+    args=both(lambda: torch.arange(8.0)[:4]),
+    change=args(both(lambda: torch.arange(8.0)[2:6])),
+    agrees=True,
+)
 value("dynamic", "another size", change=args(lambda: (torch.ones(6),)))
 value("dynamic", "marked", change=lambda s: torch._dynamo.mark_dynamic(s.args[0], 0), agrees=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from probe import PROBES
 import probes_environment  # noqa: F401
 import probes_functions  # noqa: F401
 import probes_modules  # noqa: F401
 import probes_values  # noqa: F401
+from probe import PROBES
 
 __all__ = ["PROBES"]

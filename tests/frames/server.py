@@ -16,8 +16,7 @@ LIMIT = 300  # seconds for one child, then it says where it stands and ends
 
 
 def serve() -> None:
-    for name in ("torch", "torch._dynamo", "torch._inductor.compile_fx", "numpy"):
-        importlib.import_module(name)
+    _load()
     gc.freeze()
     for line in sys.stdin:
         task = json.loads(line)
@@ -30,6 +29,20 @@ def serve() -> None:
         out = folder / "answer.json"
         sys.stdout.write((out.read_text() if out.exists() else json.dumps({"broken": f"status {status}"})) + "\n")
         sys.stdout.flush()
+
+
+def _load() -> None:
+    """What a child would otherwise spend its seconds on: torch, Inductor, and warmgraph's code (not its settings)."""
+    import torch
+    import torch._dynamo
+    import torch._inductor.config
+    from warmgraph.hashing import toolchain
+
+    torch.set_num_threads(1)
+    with torch._inductor.config.patch(fallback_by_default=True):
+        torch.compile(lambda x: x.relu() + 1, backend="inductor")(torch.ones(4))
+    torch._dynamo.reset()
+    toolchain()
 
 
 def _child(task: dict[str, Any], folder: Path) -> None:

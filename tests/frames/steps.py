@@ -75,8 +75,9 @@ def run(compiled: Any, args: Any) -> Any:
 
 
 def events() -> list[list[Any]]:
-    import warmgraph
     from warmgraph.cache import journal_dir, read, settings
+
+    import warmgraph
 
     warmgraph.flush()
     mine = [event for event in read(journal_dir(settings())) if event["pid"] == os.getpid()]

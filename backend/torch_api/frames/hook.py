@@ -1,4 +1,4 @@
-"""Where Dynamo hands over a frame to be traced: asks its backend first whether the frame is restored. Decides nothing."""
+"""Where Dynamo hands over a frame to be traced: asks its backend first whether it is restored. Decides nothing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> None:
-    """Call `then` with the shape guards as text ("python", "verbose_python") once torch has built the guards of a trace.
+    """Call `then` with the guards on sizes as text, by language, once torch has built the guards of a trace.
 
     torch writes them as it builds, and freezes the shapes; nothing is asked of them afterwards.
     """

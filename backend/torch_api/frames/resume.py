@@ -20,7 +20,7 @@ from .plain import Plain, Refused, code_from_plain, code_to_plain
 def original_of(code: types.CodeType) -> types.CodeType:
     """The user's code that a resume function continues; `code` itself if it is none."""
     notes = ContinueExecutionCache.generated_code_metadata.get(code)
-    return code if notes is None else notes.code  # type: ignore[no-any-return]
+    return code if notes is None else notes.code
 
 
 def pack_resume(function: types.FunctionType, root: types.CodeType, space: Mapping[str, Any]) -> Plain:

@@ -23,7 +23,9 @@ def pack_sizes(code: types.CodeType, closure: Any) -> Plain:
     state = pgo.get_code_state().get(_id(code, closure))
     if state is None:
         return {}
-    return {name: [_pack(one.scalar), _pack(one.size), _pack(one.stride)] for name, one in state.automatic_dynamic.items()}
+    return {
+        name: [_pack(one.scalar), _pack(one.size), _pack(one.stride)] for name, one in state.automatic_dynamic.items()
+    }
 
 
 def _pack(value: Any) -> Plain:

@@ -58,7 +58,7 @@ class SourceTable:
             raise Refused(f"a source of {kind}: {source.name}")
         row: list[Any] = [kind]
         is_slice = isinstance(source, dynamo.GetItemSource) and source.index_is_slice
-        for field in _fields(type(source)):
+        for field in _fields(kind):
             value = getattr(source, field)
             if isinstance(value, Source):
                 row.append(["source", self.number(value)])
@@ -74,8 +74,8 @@ class SourceTable:
 
 
 @functools.cache
-def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind) if field.init)
+def _fields(kind: str) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(_CLASSES[kind]) if field.init)
 
 
 def read_sources(rows: Sequence[Plain], rename: Mapping[str, str]) -> list[Source]:
@@ -129,7 +129,7 @@ class Live:
             value = self._read(source)
         except Refused:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - what a user's attribute raises; the frame is traced
             raise Refused(f"{source.name} cannot be read: {type(error).__name__}: {error}") from None
         self._known[source] = value
         return value
