@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .. import patches
-from ..dynamic_sizes import innermost_backend
 from . import watch
+from .dynamic_sizes import innermost_backend
 from .state import convert_frame
 
 

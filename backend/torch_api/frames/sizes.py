@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .. import compile as compat
-from ..dynamic_sizes import _takes_closure
+from .dynamic_sizes import _takes_closure
 from .plain import Plain
 
 pgo = compat.pgo
