@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,20 @@ def serve() -> None:
 
 
 def _load() -> None:
-    """What a child would otherwise spend its seconds on: torch, Inductor, and warmgraph's code (not its settings)."""
+    """What a child would otherwise spend its seconds on; of warmgraph, settings and stores are the child's own."""
     import torch
     import torch._dynamo
     import torch._inductor.config
-    from warmgraph.hashing import toolchain
+    from warmgraph.cache import configure, flush, reset_settings
 
     torch.set_num_threads(1)
-    with torch._inductor.config.patch(fallback_by_default=True):
-        torch.compile(lambda x: x.relu() + 1, backend="inductor")(torch.ones(4))
-    torch._dynamo.reset()
-    toolchain()
+    with tempfile.TemporaryDirectory() as folder, torch._inductor.config.patch(fallback_by_default=True):
+        configure(dir=folder)
+        for backend in ("inductor", "warmgraph"):
+            torch.compile(lambda x: x.relu() + 1, backend=backend)(torch.ones(4))
+            torch._dynamo.reset()
+        flush()
+    reset_settings()
 
 
 def _child(task: dict[str, Any], folder: Path) -> None:

@@ -37,7 +37,7 @@ class Scene:
             source = source.replace(old, new)
         self.m = load(home, source)
         if probe.entry == "model":
-            self.model = self.m.MLP().eval()
+            self.model = self.m.MLP().eval().requires_grad_(False)
             self.fn = self.model
         else:
             self.fn = getattr(self.m, probe.entry)
