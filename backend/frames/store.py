@@ -51,8 +51,7 @@ class RecordStore:
             facts={
                 "kind": "frame",
                 "function": f"frame of {name}"[:256],
-                "file": report.place.file,
-                "line": report.place.line,
+                "place": f"{report.place.file}:{report.place.line}"[-512:],  # not `file`: it resembles no graph
                 "guards": len(record.guards),
                 "host": socket.gethostname(),
                 "torch": str(torch.__version__),
