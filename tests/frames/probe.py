@@ -64,3 +64,8 @@ def args(make: Callable[[], tuple[Any, ...]]) -> Callable[[Any], None]:
         scene.args = make()
 
     return change
+
+
+def frames(found, *outcomes):
+    """Events of these outcomes."""
+    return [event for event in found["events"] if event[0] in outcomes]

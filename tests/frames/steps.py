@@ -86,7 +86,7 @@ def events() -> list[list[Any]]:
 
 
 def main(task: dict[str, Any]) -> dict[str, Any]:
-    from programs import PROBES
+    from frame_probes import PROBES
 
     probe, step, home = PROBES[task["probe"]], task["step"], task["home"]
     torch.set_num_threads(1)

@@ -7,68 +7,20 @@ has to restore where the probe can be recorded at all, and then makes the change
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from programs import PROBES  # noqa: E402
+sys.path.append(str(Path(__file__).parent))  # the steps' view of these files: names without a package
 
-sys.path.remove(str(HERE))
-
-
-@pytest.fixture(scope="module")
-def ask():
-    command = [sys.executable, str(HERE / "server.py")]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(task):
-        process.stdin.write(json.dumps(task) + "\n")
-        process.stdin.flush()
-        answer = process.stdout.readline()
-        assert answer, f"the server ended with {process.wait()}"
-        return json.loads(answer)
-
-    yield ask
-    process.stdin.close()
-    process.wait(60)
-    process.stdout.close()
+from frame_probes import PROBES
+from probe import frames
 
 
 @pytest.fixture
-def step(ask, tmp_path, inductor_cache):
-    def step(name, which, module="steps", **more):
-        found = ask(
-            {
-                "module": module,
-                "probe": name,
-                "step": which,
-                "home": str(tmp_path),
-                "folder": str(tmp_path / which),
-                "environment": {
-                    "WARMGRAPH_DIR": str(tmp_path / "store"),
-                    "WARMGRAPH_STRICT": "1",
-                    "WARMGRAPH_FRAMES": "1",
-                    "TORCHINDUCTOR_CACHE_DIR": str(inductor_cache),
-                    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-                    "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
-                    "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
-                },
-                **more,
-            }
-        )
-        assert "broken" not in found, found["broken"]
-        return found
-
-    return step
-
-
-def frames(found, *outcomes):
-    return [event for event in found["events"] if event[0] in outcomes]
+def step(ask, tmp_path):
+    return lambda name, which: ask(tmp_path, which, module="steps", probe=name)
 
 
 @pytest.mark.parametrize("name", PROBES)
