@@ -22,7 +22,6 @@ from .artifact.pack import compile_kept, pack
 from .cudagraphs.listening import watching
 from .cudagraphs.record_ahead import recorded_ahead
 from .cudagraphs.recording_plan import PlanWriter
-from .frames.graphs import note_graph
 from .key.compiler_settings import patched_settings
 from .key.context import key_context
 from .key.saved_tensors_hooks import unsafe_reason
@@ -30,6 +29,7 @@ from .reporting.fail_open import Failure, attempt, blames_entry
 from .reporting.report import Report, place_of
 from .torch_api import compile as compat
 from .torch_api import ddp
+from .torch_api.frames.seen import seen
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verify.verified import Verdict, VerifiedHit
 
@@ -131,13 +131,20 @@ class Engine:
         if isinstance(loaded, Failure):
             return self._load_failed(outcome, loaded)
         request.report.hit(outcome)
-        attempt("frame", self.settings.strict, note_graph, request, outcome.entry.variant, self.compiler)
+        self._note(request, outcome.entry)
         if self.settings.verify and random.random() < self.settings.verify:  # noqa: S311 (a sample, no secret)
             return Found(self._verified(loaded.value, outcome, request))
         if request.record_ahead:
             strict = self.settings.strict
             return Found(recorded_ahead(loaded.value, outcome, request, self.cache.learning, strict=strict))
         return Found(loaded.value)
+
+    def _note(self, request: Request, entry: Entry) -> None:
+        """Tell the frame that is being traced, if it is to be recorded, where its graph is kept."""
+        if seen() is not None:
+            from .frames.graphs import note_graph
+
+            attempt("frame", self.settings.strict, note_graph, request, entry.variant, self.compiler)
 
     def _lookup(self, request: Request) -> Hit | Miss:
         env = compat.shape_env(request.inputs)
@@ -242,7 +249,7 @@ class Engine:
                 },
             )
             self.cache.publish(entry, artifact.blobs, flight)
-            attempt("frame", self.settings.strict, note_graph, request, entry.variant, self.compiler)
+            self._note(request, entry)
             return sum(len(content) for _, _, content in artifact.blobs)
 
 

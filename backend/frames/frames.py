@@ -14,14 +14,14 @@ from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.hook import Frame, when_guarded
 from ..torch_api.frames.plain import Refused
-from ..torch_api.frames.watch import Seen, watching
+from ..torch_api.frames.seen import Seen, watching
 from .comparing import differences
 from .graphs import check_around, load_graph
 from .record import Record
 from .recording import make_record
 from .reporting import FrameReport
 from .restoring import restore
-from .store import Kept, RecordStore
+from .store import MAX_RECORDS, Kept, RecordStore
 from .values import Values
 from .world import frame_key, world
 
@@ -39,7 +39,9 @@ class Frames:
         report = FrameReport(self.engine.journal, place_of(frame), self.engine.compiler.name)
         keyed = self._try(report, "key", lambda: self._key(frame))
         if keyed is None:
-            return trace()
+            output = trace()
+            report.not_restorable()
+            return output
         key, around = keyed
         report.key = key
         with uncollected():
@@ -57,6 +59,7 @@ class Frames:
         self, key: str, frame: Frame, around: dict[str, str], report: FrameReport
     ) -> tuple[Kept, Any] | None:
         for kept in self._records(key, report):
+            report.tried += 1
             restored = self._restored(kept, frame, around, report)
             if restored is None:
                 report.moved = report.moved or report.refused
@@ -116,6 +119,11 @@ class Frames:
             if against is not None:
                 self._verdict(against, record, report)
             elif record is None:
+                report.not_restorable()
+            elif report.tried >= MAX_RECORDS:
+                report.refused = (
+                    f"{MAX_RECORDS} records of it are kept and none fits; each time differs: {report.moved}"
+                )
                 report.not_restorable()
             else:
                 with report.phase("publish"):

@@ -16,7 +16,7 @@ from ..key.compiler_settings import patched_settings
 from ..key.context import key_context
 from ..reporting.report import Place, Report
 from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
-from ..torch_api.frames.watch import seen
+from ..torch_api.frames.seen import seen
 from ..typing import Compiler, Request
 
 # Parts of a graph's key that do not speak of the graph. Compared anew, since there is no graph to make a key of.

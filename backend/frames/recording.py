@@ -16,8 +16,8 @@ from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Plain, Refused, code_to_plain
+from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, root_of
-from ..torch_api.frames.watch import Seen
 from .codes import asked_names, hash_seed, iterates_over_sets
 from .record import Record, Texts
 from .rules import Looking, surface_text

@@ -19,7 +19,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class FrameReport:
-    """refused: why the last step was not possible. moved: what no longer fits a record. bytes: of its record."""
+    """refused: why the last step was not possible. moved: what no longer fits a record. tried: how many.
+
+    bytes: of its record.
+    """
 
     journal: Journal | None
     place: Place
@@ -28,6 +31,7 @@ class FrameReport:
     key: str | None = None
     refused: str | None = None
     moved: str | None = None
+    tried: int = 0
     bytes: int = 0
 
     @contextmanager

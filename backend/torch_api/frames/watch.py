@@ -6,48 +6,13 @@ traced through is compared.
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from torch._dynamo.source import is_from_skip_guard_source
 
 from .. import patches
-
-
-@dataclass(slots=True)
-class Seen:
-    """inlined: code that was traced through, with the globals it reads. marked: ids of tensors that the trace marked
-    as static. unguarded: guards that torch leaves out. graphs: by backend id, where a compiled graph is kept, or why
-    it is not. installed: globals of each OutputGraph, by its id.
-    """
-
-    inlined: dict[types.CodeType, dict[str, Any]] = field(default_factory=dict)
-    marked: dict[int, Any] = field(default_factory=dict)
-    unguarded: list[Any] = field(default_factory=list)
-    graphs: dict[str, Any] = field(default_factory=dict)
-    installed: dict[int, dict[str, Any]] = field(default_factory=dict)
-
-
-_thread = threading.local()
-
-
-def seen() -> Seen | None:
-    """Of the frame that this thread is tracing; None when nobody wants to know."""
-    return getattr(_thread, "seen", None)
-
-
-@contextlib.contextmanager
-def watching(into: Seen | None) -> Iterator[None]:
-    before = seen()
-    _thread.seen = into
-    try:
-        yield
-    finally:
-        _thread.seen = before
+from .seen import seen
 
 
 def install() -> None:
