@@ -17,7 +17,7 @@ from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Plain, Refused, code_to_plain
 from ..torch_api.frames.seen import Seen
-from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, root_of
+from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, is_of_frame, root_of
 from .codes import asked_names, hash_seed, iterates_over_sets
 from .record import Record, Texts
 from .rules import Looking, surface_text
@@ -41,7 +41,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     guards = dynamo.in_order(graph.guards)
     rows = [_row(guard, look, table, texts) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in seen.unguarded)}
-    sources = [guard.originating_source for guard in (*guards, *seen.unguarded)]
+    guarded = [guard.originating_source for guard in (*guards, *seen.unguarded)]
+    sources = list(dict.fromkeys([*guarded, *filter(is_of_frame, seen.looked_at)]))
     surfaces = _surfaces(sources, look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
@@ -103,7 +104,7 @@ def _row(guard: Any, look: Looking, table: SourceTable, texts: Texts) -> Plain:
 def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, texts: Texts) -> list[Plain]:
     found: dict[int, str] = {}
     said: set[int] = set()  # ids of values: one is reached by many ways
-    for source in dict.fromkeys(sources):
+    for source in sources:
         if not source.name or id(value := look.live(source)) in said:
             continue
         said.add(id(value))
@@ -124,7 +125,7 @@ def sharing_of(sources: Iterable[Source], look: Looking) -> str:
 
 def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, asked: set[str]) -> list[Plain]:
     """Of each module whose globals or attributes traced code reads, which of the names that it asks for are there."""
-    names = {value.__name__ for source in dict.fromkeys(sources) if (value := _module(look, source)) is not None}
+    names = {value.__name__ for source in sources if (value := _module(look, source)) is not None}
     for code, space in seen.inlined.items():
         if space is frame.globals:
             continue

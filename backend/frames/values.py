@@ -219,13 +219,19 @@ class Values:
             return f"{len(value)} {self._keys(keys_of(value))}"
         if isinstance(value, (set, frozenset)):
             return f"{len(value)} {self._keys(sorted(value, key=repr))}"  # who iterates has a guard for each item
-        if isinstance(value, (list, tuple, collections.deque, type, types.ModuleType)):
-            return ""  # their lengths have guards; the others are said elsewhere
+        if isinstance(value, types.FunctionType):
+            return self.function(value, strict=False)
+        if isinstance(value, type):
+            return self.classes.text(value)
+        if isinstance(value, (list, tuple, collections.deque)):
+            return f"{name_of(type(value))} {len(value)}"
+        if isinstance(value, types.ModuleType):
+            return ""  # see `spaces`
         names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith("_dynamo_")]
         for base in type(value).__mro__:
             slots = vars(base).get("__slots__", ())
             names += [name for name in ((slots,) if isinstance(slots, str) else slots) if _has_slot(value, base, name)]
-        return short("\n".join(sorted(map(str, names)))) if names else ""
+        return f"{self.classes.text(type(value))} {short(chr(10).join(sorted(map(str, names))))}"
 
     def _keys(self, keys: Iterable[Any]) -> str:
         keys = list(keys)

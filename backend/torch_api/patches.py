@@ -81,6 +81,9 @@ PATCHES = {
     "inlining": Patch(
         "torch._dynamo.symbolic_convert", "InliningInstructionTranslator.__init__", ("self",), "restored frames"
     ),
+    "values": Patch(
+        "torch._dynamo.variables.builder", "VariableBuilder.__call__", ("self", "value"), "restored frames"
+    ),
     "static inputs": Patch(
         "torch._dynamo.variables.builder",
         "VariableBuilder.mark_static_input",

@@ -39,7 +39,7 @@ def test_what_is_restored_is_what_plain_torch_gives(name, step):
     elif not (probe.random or probe.agrees):
         assert changed["got"] != saved["first"], "the change changes nothing: the probe shows nothing"
     same = step(name, "same")
-    if probe.refused is None:
+    if probe.refused is None and frames(saved, "traced"):  # Dynamo leaves some frames alone
         assert frames(same, "restored"), same["events"]
         assert not frames(same, "traced"), same["events"]
     if not probe.random:

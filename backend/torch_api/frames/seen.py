@@ -21,11 +21,13 @@ def unsupported() -> str | None:
 
 @dataclass(slots=True)
 class Seen:
-    """inlined: code that was traced through, with the globals it reads. marked: ids of tensors that the trace marked
-    as static. unguarded: guards that torch leaves out. graphs: by backend id, where a compiled graph is kept, or why
-    it is not. installed: globals of each OutputGraph, by its id.
+    """looked_at: sources of values that the trace asked anything of, guarded or not. inlined: code that was traced
+    through, with the globals it reads. marked: ids of tensors that the trace marked as static. unguarded: guards that
+    torch leaves out. graphs: by backend id, where a compiled graph is kept, or why it is not. installed: globals of
+    each OutputGraph, by its id.
     """
 
+    looked_at: dict[Any, None] = field(default_factory=dict)
     inlined: dict[types.CodeType, dict[str, Any]] = field(default_factory=dict)
     marked: dict[int, Any] = field(default_factory=dict)
     unguarded: list[Any] = field(default_factory=list)

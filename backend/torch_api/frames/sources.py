@@ -109,6 +109,22 @@ def root_of(source: Source) -> Source:
     return source
 
 
+def is_of_frame(source: Source) -> bool:
+    """Whether it leads to a value that was there before the trace, and not to one that the trace itself makes."""
+    root = root_of(source)
+    return not isinstance(root, _MADE)
+
+
+_MADE = tuple(
+    getattr(dynamo, name)
+    for name in """
+    TempLocalSource SyntheticLocalSource RandomValueSource EphemeralSource ConstantSource BackwardStateSource
+    CurrentStreamSource ShapeEnvSource GlobalStateSource TorchFunctionModeStackSource
+    """.split()
+    if hasattr(dynamo, name)
+)
+
+
 class Live:
     """A frame's values, each read once through its source, as torch's guard builder reads them."""
 

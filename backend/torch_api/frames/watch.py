@@ -18,6 +18,7 @@ from .seen import seen
 def install() -> None:
     """Once per process. Raises patches.Moved."""
     patches.install("inlining", _inlining)
+    patches.install("values", _looking)
     patches.install("static inputs", _marking)
     patches.install("guards left out", _guarding)
     patches.install("installed globals", _installing)
@@ -31,6 +32,16 @@ def _inlining(original: Callable[..., Any]) -> Callable[..., Any]:
             current.inlined[self.f_code] = self.f_globals
 
     return init
+
+
+def _looking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def build(self: Any, value: Any) -> Any:
+        current = seen()
+        if current is not None:
+            current.looked_at[self.source] = None
+        return original(self, value)
+
+    return build
 
 
 def _marking(original: Callable[..., Any]) -> Callable[..., Any]:
