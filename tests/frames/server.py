@@ -41,7 +41,7 @@ def _load() -> None:
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder, torch._inductor.config.patch(fallback_by_default=True):
-        configure(dir=folder)
+        configure(dir=folder, frames=True)
         for backend in ("inductor", "warmgraph"):
             torch.compile(lambda x: x.relu() + 1, backend=backend)(torch.ones(4))
             torch._dynamo.reset()
