@@ -50,6 +50,11 @@ class Record:
     side_effects: list[str]
     error_on_graph_break: bool
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether a size or a number in it may vary."""
+        return bool(self.shape[0]) or any(None in [*size, *stride] for _, size, stride, _ in self.sizes)
+
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Record))
 

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from warmgraph.cache import Cache, Entry, Hit, Role
@@ -16,6 +17,10 @@ from .reporting import FrameReport
 
 MAX_RECORDS = 16  # under one key; those that were used last are tried first
 _BLOB = "frame"
+
+
+def _is_next(tried: set[str], dynamic: bool, entry: Entry) -> bool:
+    return entry.variant not in tried and bool(entry.facts.get("dynamic")) is dynamic
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +34,18 @@ class RecordStore:
     cache: Cache
 
     def records(self, key: str) -> Iterator[Kept]:
-        """One lookup each: mostly the first one fits. Raises Refused for one that is no record."""
+        """One lookup each: mostly the first one fits. Raises Refused for one that is no record.
+
+        Those of fixed sizes come first, as a trace would begin with them.
+        """
         tried: set[str] = set()
-        while len(tried) < MAX_RECORDS:
-            found = self.cache.lookup(key, lambda entry: entry.variant not in tried)
-            if not isinstance(found, Hit):
-                return
-            tried.add(found.entry.variant)
-            yield Kept(decode_record(found.blobs[_BLOB]), found)
+        for dynamic in (False, True):
+            while len(tried) < MAX_RECORDS:
+                found = self.cache.lookup(key, partial(_is_next, tried, dynamic))
+                if not isinstance(found, Hit):
+                    break
+                tried.add(found.entry.variant)
+                yield Kept(decode_record(found.blobs[_BLOB]), found)
 
     def keep(self, key: str, record: Record, report: FrameReport) -> None:
         data = encode_record(record)
@@ -53,6 +62,7 @@ class RecordStore:
                 "function": f"frame of {name}"[:256],
                 "place": f"{report.place.file}:{report.place.line}"[-512:],  # not `file`: it resembles no graph
                 "guards": len(record.guards),
+                "dynamic": record.is_dynamic,
                 "host": socket.gethostname(),
                 "torch": str(torch.__version__),
                 "created": time.time(),

@@ -81,7 +81,7 @@ def events() -> list[list[Any]]:
 
     warmgraph.flush()
     mine = [event for event in read(journal_dir(settings())) if event["pid"] == os.getpid()]
-    kinds = ("restored", "traced", "failed", "hit", "miss", "bypass")
+    kinds = ("restored", "traced", "failed", "hit", "miss", "bypass", "verified")
     return [[e["outcome"], e["reason"], e["function"], e["detail"]] for e in mine if e["outcome"] in kinds]
 
 
