@@ -47,6 +47,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
     installed = _installed(graph, frame, seen)
+    if dynamo.refers_to_others(table, [name for name, _, _ in installed]):
+        raise Refused("it refers to a global that another trace installed")
     return Record(
         code=code_to_plain(output.bytecode),
         installed=installed,

@@ -81,6 +81,12 @@ def is_tensor_by_identity(guard: Guard) -> bool:
     return bool(dynamo.match_on_id_for_tensor(guard))
 
 
+def refers_to_others(table: SourceTable, installed: Sequence[str]) -> bool:
+    """Whether a guard looks through a global that Dynamo installed, and not in this trace."""
+    names = (row[1][1] for row in table.rows if row[0] == "GlobalSource")
+    return any(name.startswith("__builtins_dict__") and name not in installed for name in names)
+
+
 def pack_alias(guard: Any, table: SourceTable) -> Plain:
     """A guard of AOTAutograd's, on inputs that are one or overlap."""
     if isinstance(guard, DuplicateInputs):
