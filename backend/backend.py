@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.fx import GraphModule
 from warmgraph.cache import Mode, Reason, Settings, reset_in_child, settings
@@ -13,15 +13,19 @@ from warmgraph.cache import Mode, Reason, Settings, reset_in_child, settings
 from .compilers.aot_cudagraphs import CudaGraphs
 from .compilers.inductor import Inductor
 from .cudagraphs.record_ahead import take_option
-from .engine import Engine
+from .engine import Engine, refusal_of
 from .pgo.profiles import FrameProfiles, watch_sizes
 from .process_cache import opened
 from .reporting.fail_open import MOVED, Failure, attempt, what_moved
 from .reporting.report import Report, place_of
 from .torch_api import compile as compat
+from .torch_api.frames.seen import unsupported as frames_unsupported
 from .torch_api.generated_code.lazy_module import use_lazy_debug_module
 from .torch_api.versions.plain import compile_plainly, not_as_needed, tell_once
 from .typing import Compiler
+
+if TYPE_CHECKING:
+    from .frames.frames import Frames
 
 
 class Backend:
@@ -98,6 +102,8 @@ class Backend:
             return  # nothing of torch is touched
         use_lazy_debug_module()
         attempt("profile", current.strict, watch_sizes)
+        if current.frames and frames_unsupported() is None:
+            attempt("frame", current.strict, _watch_frames)
         if current.url is not None and current.mode is not Mode.OFF:
             attempt("connect", current.strict, self._engine_for, current)
 
@@ -108,6 +114,18 @@ class Backend:
             return None
         made = attempt("profile", current.strict, self._engine_for, current)
         return None if isinstance(made, Failure) else self._profiles
+
+    def frames(self) -> Frames | None:
+        """What restores frames that are compiled for this backend; None when they are to be traced."""
+        current = settings()
+        if not current.frames or current.mode is Mode.OFF or not isinstance(self._compiler, Inductor):
+            return None
+        made = attempt("frame", current.strict, self._engine_for, current)
+        if isinstance(made, Failure):
+            return None
+        from .frames.frames import Frames
+
+        return Frames(made.value, refusal_of)
 
     def reset(self) -> None:
         """Called by `torch._dynamo.reset()`: recordings of CUDA graphs belong to the process, not the store.
@@ -125,6 +143,13 @@ class Backend:
                 self._engine = Engine(store.cache, store.journal, current, self._compiler)
                 self._profiles = FrameProfiles(store.cache.learning, strict=current.strict)
             return self._engine
+
+
+def _watch_frames() -> None:
+    """Imported late: on a torch that frames do not know, these private names may be gone."""
+    from .torch_api.frames import hook
+
+    hook.install()
 
 
 warmgraph = Backend(Inductor())

@@ -30,6 +30,7 @@ from .reporting.report import Report, place_of
 from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
 from .torch_api import ddp
+from .torch_api.frames.seen import seen
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verify.verified import Verdict, VerifiedHit
 
@@ -71,7 +72,7 @@ class Engine:
 
     def _key(self, gm: GraphModule, inputs: Sequence[Any], report: Report) -> Key | Bypass:
         with report.phase("hash"):
-            refusal = _refusal(gm, inputs) or self.compiler.refusal()
+            refusal = refusal_of(gm, inputs) or self.compiler.refusal()
             if refusal is not None:
                 return refusal
             try:
@@ -131,12 +132,20 @@ class Engine:
         if isinstance(loaded, Failure):
             return self._load_failed(outcome, loaded)
         request.report.hit(outcome)
+        self._note(request, outcome.entry)
         if self.settings.verify and random.random() < self.settings.verify:  # noqa: S311 (a sample, no secret)
             return Found(self._verified(loaded.value, outcome, request))
         if request.record_ahead:
             strict = self.settings.strict
             return Found(recorded_ahead(loaded.value, outcome, request, self.cache.learning, strict=strict))
         return Found(loaded.value)
+
+    def _note(self, request: Request, entry: Entry) -> None:
+        """Tell the frame that is being traced, if it is to be recorded, where its graph is kept."""
+        if seen() is not None:
+            from .frames.graphs import note_graph
+
+            attempt("frame", self.settings.strict, note_graph, request, entry.variant, self.compiler)
 
     def _lookup(self, request: Request) -> Hit | Miss:
         env = compat.shape_env(request.inputs)
@@ -243,10 +252,11 @@ class Engine:
                 },
             )
             self.cache.publish(entry, artifact.blobs, flight)
+            self._note(request, entry)
             return sum(len(content) for _, _, content in artifact.blobs)
 
 
-def _refusal(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
+def refusal_of(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:
     """Why no compiler's result can be kept, whatever the graph says."""
     if compat.caches_disabled():
         return Bypass(Reason.CACHES_DISABLED, "torch.compiler.config.force_disable_caches is set")

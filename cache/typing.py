@@ -21,6 +21,7 @@ class Role(str, Enum):
     TRITON_BUNDLE = "triton-bundle"
     PART_TEXTS = "part-texts"
     GRAPH_TEXT = "graph-text"
+    FRAME = "frame"  # what one trace of one frame made, and its guards
     GRAPH = "graph"  # a graph that is run as it is
 
 
@@ -85,6 +86,9 @@ class Reason(str, Enum):
     INTERNAL = "internal"  # a bug in warmgraph; the graph was compiled normally
     UNREADABLE = "unreadable"  # the store could not be read
     UNWRITABLE = "unwritable"  # the store could not be written
+    # Why a frame was traced (of the outcome `traced`); `absent` as well.
+    FRAME_CHANGED = "frame-changed"  # there are records, and something of each is not as it was
+    NOT_RESTORABLE = "not-restorable"  # something of it cannot be carried to another process
     # Why a graph that was to run in CUDA graphs runs without (of the outcome `skipped`).
     SKIP_CPU = "skip-cpu"  # it works on the CPU, wholly or in part
     SKIP_DEVICES = "skip-devices"  # it works on several devices, or on one that has no CUDA graphs

@@ -11,6 +11,7 @@ from .parts.graph import HOOKS, graph_modules, meta_value
 from .parts.hooks import Hook
 from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
+from .parts.toolchain import toolchain
 from .source_code.described import describe, described
 from .source_code.references import meaning
 from .source_code.saying import plain_defaults
@@ -48,4 +49,5 @@ __all__ = [
     "plain_defaults",
     "sha256_hex",
     "source_digest",
+    "toolchain",
 ]

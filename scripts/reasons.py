@@ -86,6 +86,14 @@ REASONS: dict[str, tuple[str, str]] = {
         "warmgraph failed; the graph was compiled normally",
         "please report it with the detail; WARMGRAPH_STRICT=1 raises it where it happens",
     ),
+    Reason.FRAME_CHANGED.value: (
+        "the frame was traced once before, and something that the trace relied on is not as it was",
+        "the detail names it; it was traced again, and recorded beside the others",
+    ),
+    Reason.NOT_RESTORABLE.value: (
+        "the frame was traced, and will be in each process: something of it cannot be carried to another",
+        "the detail names it; docs/frames.md says what is restored (its compiled graphs are cached all the same)",
+    ),
     Reason.SKIP_CPU.value: (
         "without CUDA graphs: it works on the CPU, wholly or in part",
         "move the tensor that the detail names to the GPU (device=...), or set graph_partition=True to record the rest",

@@ -133,7 +133,9 @@ def test_private_torch_elsewhere_is_found(planted):
 ORDER = {
     "hashing": "torch_names origin key encoding source_code parts cache_hash build",
     "cache": "typing process format config stores profiles tiers journal transfer factory",
-    "backend": ("torch_api process_cache reporting typing pgo artifact key verify cudagraphs compilers engine backend"),
+    "backend": """
+        torch_api process_cache reporting typing pgo artifact key verify cudagraphs compilers frames engine backend
+    """,
 }
 
 

@@ -17,7 +17,13 @@ from warmgraph.hashing import lifted_tensors
 
 from ..torch_api import compile as compat
 from ..torch_api.generated_code.wrapper_module import Payload
-from ..torch_api.loading import is_to_be_saved, no_compiled_autograd, serialisable, with_graph_of_torch
+from ..torch_api.loading import (
+    is_to_be_saved,
+    no_compiled_autograd,
+    no_trace_around,
+    serialisable,
+    with_graph_of_torch,
+)
 from ..torch_api.opaque import with_classes
 from ..typing import Compiler, Request
 from . import guards
@@ -48,6 +54,20 @@ def _as_compiled(hit: Hit, request: Request) -> Any:
         if side is not None:
             with_classes(side.result, request.gm)
     return with_graph_of_torch(result)
+
+
+def load_alone(hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
+    """As `load`, of a graph that nobody traced in this process (a restored frame's): `request` has an empty one.
+
+    The frame's own guards hold all that the entry's say.
+    """
+    payload = _payload(hit, request)
+    result = payload.result
+    result.guards_expr = None
+    result.compiled_fw, result.compiled_bw = compiler.unpack(payload, hit, request)
+    with no_trace_around(), serving(hit.files), _loading():
+        compiled = result.wrap_post_compile([], result.sanitized_aot_config, _fx_config(request.gm))
+    return _entry_point(compiled, request.gm)
 
 
 def mutated_by(hit: Hit, request: Request) -> frozenset[int]:

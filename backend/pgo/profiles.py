@@ -26,7 +26,7 @@ from warmgraph.hashing import Uncacheable, changes_metadata
 
 from ..reporting.fail_open import Failure, attempt, warn_once
 from ..torch_api import patches
-from ..torch_api.dynamic_sizes import (
+from ..torch_api.frames.dynamic_sizes import (
     InferStride,
     auto_dynamic,
     code_id,

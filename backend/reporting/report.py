@@ -54,6 +54,7 @@ class Report:
     backend: str
     seconds: dict[str, float] = field(default_factory=dict)
     _key: Key | None = None
+    _name_of_key: str | None = None
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -67,9 +68,13 @@ class Report:
     def key(self, key: Key) -> None:
         self._key = key
 
+    def named(self, key_id: str) -> None:
+        """A key of which only the name is known (a restored frame's graph)."""
+        self._name_of_key = key_id
+
     @property
     def key_id(self) -> str | None:
-        return self._key.id if self._key is not None else None
+        return self._key.id if self._key is not None else self._name_of_key
 
     def hit(self, hit: Hit) -> None:
         compiled = hit.entry.facts.get("compile_seconds")
@@ -143,7 +148,7 @@ class Report:
         )
 
     def _name(self) -> str:
-        return self._key.id[:11] if self._key is not None else "-"
+        return (self.key_id or "-")[:11]
 
     def _write(
         self,
@@ -162,7 +167,7 @@ class Report:
             outcome=outcome,
             reason=reason.value if reason is not None else None,
             tier=tier,
-            key=key.id if key is not None else None,
+            key=self.key_id,
             parts=key.digests() if key is not None else {},
             function=self.place.function,
             file=self.place.file,

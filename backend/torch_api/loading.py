@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch._dynamo
 from torch._functorch._aot_autograd.aot_autograd_result import serialize_graph_module
+from torch._guards import TracingContext, tracing
 from torch._inductor.metrics import CachedMetricsHelper
 from torch._inductor.triton_bundler import TritonBundler
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .compile import counters, functorch_config, output_code_log
 
 
 def no_compiled_autograd() -> contextlib.AbstractContextManager[Any]:
     return torch._dynamo.compiled_autograd._disable()  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def no_trace_around() -> Iterator[None]:
+    """A tracing context with nothing in it, where torch asks for one and nothing is traced."""
+    with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
+        yield
 
 
 def is_to_be_saved() -> bool:

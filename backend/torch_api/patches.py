@@ -72,6 +72,33 @@ PATCHES = {
         "Triton's choices",
     ),
     "sizes": Patch("torch._dynamo.pgo", "update_automatic_dynamic", ("tx", "name", "entry"), "profiles of sizes"),
+    "frames": Patch(
+        "torch._dynamo.convert_frame",
+        "compile_frame",
+        ("code", "globals", "locals", "builtins", "closure", "compiler_fn", "one_graph", "restart_reasons"),
+        "restored frames",
+    ),
+    "inlining": Patch(
+        "torch._dynamo.symbolic_convert", "InliningInstructionTranslator.__init__", ("self",), "restored frames"
+    ),
+    "values": Patch(
+        "torch._dynamo.variables.builder", "VariableBuilder.__call__", ("self", "value"), "restored frames"
+    ),
+    "static inputs": Patch(
+        "torch._dynamo.variables.builder",
+        "VariableBuilder.mark_static_input",
+        ("self", "value", "guard"),
+        "restored frames",
+    ),
+    "guards left out": Patch(
+        "torch._dynamo.guards", "install_guard", ("guards", "skip"), "restored frames", everywhere=True
+    ),
+    "installed globals": Patch(
+        "torch._dynamo.output_graph",
+        "OutputGraph.install_global_unsafe",
+        ("self", "name", "value"),
+        "restored frames",
+    ),
     "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), "verified hits", everywhere=True),
     "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), "verified hits"),
     "debug": Patch("torch._inductor", "debug", None, "a warm start without Inductor's scheduler"),

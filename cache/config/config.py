@@ -23,8 +23,8 @@ class Settings:
     """Resolved settings.
 
     max_size: bytes. wait, ttl: seconds. verify: the share of hits to check. pgo: whether profiles are shared.
-    job: what the scheduler calls this run. keyring: what signs and is accepted, from signing_key_file and
-    signing_key. origins: where each value came from, by name.
+    frames: whether frames are recorded and restored. job: what the scheduler calls this run. keyring: what signs and is
+    accepted, from signing_key_file and signing_key. origins: where each value came from, by name.
     """
 
     dir: Path
@@ -43,6 +43,7 @@ class Settings:
     ttl: float = 30 * 86_400.0
     verify: float = 0.0
     pgo: bool = True
+    frames: bool = False
     job: str | None = None
     keyring: Keyring = field(default_factory=Keyring)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -85,6 +86,7 @@ _SETTINGS: dict[str, tuple[Callable[[str, object], Any], Callable[[], Any]]] = {
     "ttl": (parsing.parse_ttl, lambda: 30 * 86_400.0),
     "verify": (parsing.parse_share, lambda: 0.0),
     "pgo": (parsing.parse_bool, lambda: True),
+    "frames": (parsing.parse_bool, lambda: False),
     "job": (parsing.parse_job, _scheduled_job),
     "namespace": (parsing.parse_namespace, lambda: "default"),
     "mode": (parsing.parse_mode, lambda: Mode.READWRITE),
@@ -153,6 +155,7 @@ def configure(
     ttl: float | str | None = None,
     verify: float | str | None = None,
     pgo: bool | None = None,
+    frames: bool | None = None,
     job: str | None = None,
     namespace: str | None = None,
     mode: Mode | str | None = None,
@@ -165,8 +168,9 @@ def configure(
     dir_mode, url_mode: `readwrite` or `readonly`, for that tier alone. wait: the most seconds to wait for
     another process that compiles the same graph. ttl: how long a result that nobody uses stays in Redis.
     verify: on this share of hits (0 to 1) the graph is compiled afresh as well, and both results are compared.
-    pgo: which sizes vary is learnt from, and told to, all who use the store. job: the name of this run in the
-    journal; those of Slurm and torchrun are known.
+    pgo: which sizes vary is learnt from, and told to, all who use the store. frames: what Dynamo traced once
+    is restored where nothing of it has changed. job: the name of this run in the journal; those of Slurm and torchrun
+    are known.
     Raises ConfigError, and then changes nothing.
     """
     global _current

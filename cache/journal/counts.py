@@ -12,7 +12,10 @@ from .events import Event, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """hits by tier in `tiers`; misses, bypasses and failures by reason in `reasons`; seconds by phase."""
+    """hits by tier in `tiers`; misses, bypasses and failures by reason in `reasons`; seconds by phase.
+
+    restored, traced: of frames; by reason why they were traced in `frames`.
+    """
 
     hits: int = 0
     misses: int = 0
@@ -20,9 +23,12 @@ class Counts:
     failures: int = 0
     verified: int = 0
     skipped: int = 0
+    restored: int = 0
+    traced: int = 0
     seconds_saved: float = 0.0
     tiers: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
+    frames: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -38,6 +44,7 @@ class Tally:
         self._outcomes: Counter[str] = Counter()
         self._tiers: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
+        self._frames: Counter[str] = Counter()
         self._seconds: Counter[str] = Counter()
         self._seconds_saved = 0.0
 
@@ -66,9 +73,12 @@ class Tally:
                 failures=self._outcomes[Outcome.FAILED],
                 verified=self._outcomes[Outcome.VERIFIED],
                 skipped=self._outcomes[Outcome.SKIPPED],
+                restored=self._outcomes[Outcome.RESTORED],
+                traced=self._outcomes[Outcome.TRACED],
                 seconds_saved=self._seconds_saved,
                 tiers=dict(self._tiers),
                 reasons=dict(self._reasons),
+                frames=dict(self._frames),
                 seconds=dict(self._seconds),
             )
 
@@ -88,7 +98,8 @@ class Tally:
             if outcome is Outcome.HIT and tier is not None:
                 self._tiers[tier] += 1
             if outcome is not Outcome.HIT and reason is not None:
-                self._reasons[str.__str__(reason)] += 1
+                table = self._frames if outcome is Outcome.TRACED else self._reasons
+                table[str.__str__(reason)] += 1
 
 
 def summarise(events: Iterable[Mapping[str, object]]) -> Counts:

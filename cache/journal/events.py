@@ -26,6 +26,8 @@ class Outcome(str, Enum):
     FAILED = "failed"
     VERIFIED = "verified"  # a hit compared with a fresh compile; without a reason they agree
     SKIPPED = "skipped"  # a graph that was to run in CUDA graphs runs without; the reason says why
+    RESTORED = "restored"  # of a frame: Dynamo did not trace it; its graphs have outcomes of their own
+    TRACED = "traced"  # of a frame: Dynamo traced it; the reason says why there was nothing to restore
     SICK = "sick"  # of no graph: a tier stopped working, the detail says how; one event per outage
 
 

@@ -39,8 +39,11 @@ def as_plain(counts: Counts) -> dict[str, Any]:
         "failures": counts.failures,
         "verified": counts.verified,
         "skipped": counts.skipped,
+        "restored": counts.restored,
+        "traced": counts.traced,
         "seconds_saved": round(counts.seconds_saved, 3),
         "reasons": dict(counts.reasons),
+        "frames": dict(counts.frames),
         "tiers": dict(counts.tiers),
         "seconds": {phase: round(spent, 6) for phase, spent in counts.seconds.items()},
     }

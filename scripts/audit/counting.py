@@ -126,7 +126,7 @@ class Auditor:
         since, until = self.filters.since, self.filters.until
         if (since is not None and event["time"] < since) or (until is not None and event["time"] >= until):
             return
-        if self.unhit and outcome == "hit":  # by anyone: the filters on who asks do not make it useless
+        if self.unhit and outcome in ("hit", "restored"):  # by anyone: the filters on who asks do not make it useless
             self.unhit.discard(event["key"])
         if self._wanted and not all(event[name] in values for name, values in self._wanted):
             return

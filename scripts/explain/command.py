@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from warmgraph.cache import EventDict, journal_dir, settings
+from warmgraph.cache import EventDict, Reason, journal_dir, settings
 
 from ..journal import moment
 from ..output import ago, epilog, json_option, plain, print_json, seconds, talk
@@ -128,9 +128,14 @@ def _beside(key: str, finder: Finder) -> list[Compared]:
 
 
 def _is_told(event: EventDict) -> bool:
-    """Whatever was not as it should be: all but hits, and hits that were verified and found right. Of no outage."""
-    if event["outcome"] in ("hit", "sick"):
+    """Whatever was not as it should be: all but hits, and hits that were verified and found right. Of no outage.
+
+    Of frames, those that were traced though there was a record, or that cannot have one.
+    """
+    if event["outcome"] in ("hit", "sick", "restored"):
         return False
+    if event["outcome"] == "traced":
+        return event["reason"] != Reason.ABSENT.value
     return event["outcome"] != "verified" or event["reason"] is not None
 
 

@@ -25,7 +25,10 @@ from warmgraph.cache import (
 
 from ..output import epilog, json_option, percent, plain, print_json, seconds, size, table, talk
 
-COUNTED = ("hits", "misses", "bypasses", "failures", "verified", "skipped", "seconds_saved")
+COUNTED = (
+    *("hits", "misses", "bypasses", "failures", "verified", "skipped"),
+    *("restored", "traced", "seconds_saved"),
+)
 TIP = 'TIP: run a model with torch.compile(model, backend="warmgraph"), or set WARMGRAPH_DIR to where a store is'
 
 
@@ -67,10 +70,13 @@ def stats(as_json: bool) -> int:
         ("failures", found["failures"]),
         ("hits verified", found["verified"]),
         ("CUDA graphs skipped", found["skipped"]),
+        ("frames restored", f"{found['restored']}, {found['traced']} traced"),
         ("compile time saved", seconds(found["seconds_saved"])),
     ]
     if counts.reasons:
         rows.append(("reasons", ", ".join(f"{name} {count}" for name, count in sorted(counts.reasons.items()))))
+    if counts.frames:
+        rows.append(("frames traced", ", ".join(f"{name} {count}" for name, count in sorted(counts.frames.items()))))
     if usage and usage.quarantined:
         rows.append(("quarantined", f"{usage.quarantined} in {store_root(settings()) / 'quarantine'}"))
     table([("", "left"), ("", "left")], rows)

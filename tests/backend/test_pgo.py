@@ -14,7 +14,7 @@ from warmgraph.backend import engine
 from warmgraph.backend.pgo import profiles
 from warmgraph.backend.pgo.profiles import Form, _form, _joined, _parsed
 from warmgraph.backend.reporting import fail_open as fallback
-from warmgraph.backend.torch_api.dynamic_sizes import auto_dynamic
+from warmgraph.backend.torch_api.frames.dynamic_sizes import auto_dynamic
 from warmgraph.cache import DiskStore, profile_of, settings, store_root, today
 from warmgraph.cache.profiles.profiles import profile_in
 

@@ -18,7 +18,7 @@ from warmgraph.backend.torch_api import operators as operator_compat
 from warmgraph.backend.torch_api import patches, safety, versions
 from warmgraph.backend.torch_api.changes import patterns, tables
 from warmgraph.backend.torch_api.changes import registries as registered
-from warmgraph.backend.torch_api.dynamic_sizes import innermost_backend
+from warmgraph.backend.torch_api.frames.dynamic_sizes import innermost_backend
 from warmgraph.backend.torch_api.generated_code.extern_kernels import PLAIN, REPLACED_IMPORTS
 from warmgraph.backend.torch_api.settings import inductor_options
 from warmgraph.hashing import HOOKS

@@ -31,8 +31,8 @@ def broken_promises(case: Listed, cold: Events, warm: Events) -> list[str]:
 
 
 def _outcomes(events: Events) -> list[str]:
-    """Without `skipped`: whether a graph runs in CUDA graphs is no outcome of a lookup."""
-    return [event["outcome"] for event in events if event["outcome"] != "skipped"]
+    """Of lookups of graphs: neither whether one runs in CUDA graphs, nor whether its frame was traced."""
+    return [event["outcome"] for event in events if event["outcome"] not in ("skipped", "restored", "traced")]
 
 
 def _reason(event: Mapping[str, Any]) -> str:

@@ -15,6 +15,8 @@ STATS = {
     "failures",
     "verified",
     "skipped",
+    "restored",
+    "traced",
     "seconds_saved",
     "entries",
     "bytes",
@@ -35,7 +37,7 @@ def test_stats_json_has_exactly_its_keys(run: Any, publish: Any, journaled: Any,
     assert ran.status == 0
     assert ran.json.keys() == STATS
     stored = sum(path.stat().st_size for folder in ("entries", "near", "objects") for path in files(folder))
-    assert list(ran.json.values()) == [1, 2, 1, 1, 1, 1, 1, 3.5, 2, stored]
+    assert list(ran.json.values()) == [1, 2, 1, 1, 1, 1, 1, 0, 0, 3.5, 2, stored]
 
 
 def test_stats_for_people(run: Any, publish: Any, journaled: Any, root: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import compile as compat
+from .. import compile as compat
 
 InferStride = compat.pgo.InferStride
 auto_dynamic = compat.pgo.auto_dynamic

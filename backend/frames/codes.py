@@ -1,0 +1,69 @@
+"""Code objects by what they execute, and the names that they ask for. No values: those are `values`."""
+
+from __future__ import annotations
+
+import dis
+import itertools
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from warmgraph.hashing import Uncacheable, meaning, sha256_hex
+
+from ..torch_api.frames.plain import Refused
+
+# By identity, kept alive: equal code objects of two functions may still differ in their lines.
+_digests: dict[int, tuple[types.CodeType, str]] = {}
+
+
+def code_digest(code: types.CodeType) -> str:
+    """16 hex digits for what `code` executes, nested code included. No paths and no lines. Raises Refused."""
+    found = _digests.get(id(code))
+    if found is None:
+        try:
+            text = meaning(code)
+        except Uncacheable as bad:
+            raise Refused(f"the code of {code.co_name}: {bad}") from None
+        found = _digests[id(code)] = (code, sha256_hex(text.encode("utf-8", "surrogatepass"))[:16])
+    return found[1]
+
+
+def nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Code objects within `code`, at any depth."""
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield constant
+            yield from nested(constant)
+
+
+def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:
+    """Whether code may depend on the order of a constant set of texts, which each process shuffles."""
+    for outer in codes:
+        for code in (outer, *nested(outer)):
+            if any(map(_is_shuffled, code.co_consts)):
+                instructions = list(dis.get_instructions(code))
+                for this, after in itertools.pairwise(instructions):
+                    if this.opname == "LOAD_CONST" and _is_shuffled(this.argval) and after.opname != "CONTAINS_OP":
+                        return True
+    return False
+
+
+def _is_shuffled(value: Any) -> bool:
+    return isinstance(value, frozenset) and len(value) > 1 and any(isinstance(item, (str, bytes)) for item in value)
+
+
+def asked_names(codes: Iterable[types.CodeType]) -> set[str]:
+    """Names of globals and attributes that code asks for, and its texts, which may be such names."""
+    names: set[str] = set()
+    for code in codes:
+        for one in (code, *nested(code)):
+            names.update(one.co_names)
+            for constant in one.co_consts:
+                words = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
+                names.update(word for word in words if isinstance(word, str) and word.isidentifier())
+    return names
+
+
+def hash_seed() -> int:
+    """A number that two processes share only where they put texts into sets in the same order (PYTHONHASHSEED)."""
+    return hash("warmgraph")

@@ -1,0 +1,177 @@
+"""One frame: restored from a record, or traced and recorded. The order of things only. Raises what a trace raises."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..reporting.report import Place
+from ..torch_api.compile import CONTROL_FLOW
+from ..torch_api.frames.hook import Frame, when_guarded
+from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.seen import Seen, watching
+from .comparing import differences
+from .graphs import check_around, load_graph
+from .record import Record
+from .recording import make_record
+from .reporting import FrameReport
+from .restoring import restore
+from .store import MAX_RECORDS, Kept, RecordStore
+from .values import Values
+from .world import frame_key, world
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Frames:
+    """For one backend, through one engine."""
+
+    engine: Any
+    refusal: Callable[..., Any]
+
+    def compile(self, frame: Frame, trace: Callable[[], Any]) -> Any:
+        report = FrameReport(self.engine.journal, place_of(frame), self.engine.compiler.name)
+        keyed = self._try(report, "key", lambda: self._key(frame))
+        if keyed is None:
+            output = trace()
+            report.not_restorable()
+            return output
+        key, around = keyed
+        report.key = key
+        with uncollected():
+            found = self._first_that_fits(key, frame, around, report)
+        if found is None:
+            return self._traced(frame, trace, report, key, around)
+        kept, restored = found
+        if self._is_sampled():
+            restored.undo()
+            return self._traced(frame, trace, report, key, around, against=kept)
+        report.restored(kept)
+        return restored
+
+    def _first_that_fits(
+        self, key: str, frame: Frame, around: dict[str, str], report: FrameReport
+    ) -> tuple[Kept, Any] | None:
+        for kept in self._records(key, report):
+            report.tried += 1
+            restored = self._restored(kept, frame, around, report)
+            if restored is None:
+                report.moved = report.moved or report.refused
+            else:
+                return kept, restored
+        return None
+
+    def _key(self, frame: Frame) -> tuple[str, dict[str, str]]:
+        around = world()
+        return frame_key(frame, around, Values()), around
+
+    def _records(self, key: str, report: FrameReport) -> Iterator[Kept]:
+        """One after the other, as they are asked for."""
+        records = RecordStore(self.engine.cache).records(key)
+        while True:
+            with report.phase("fetch"):
+                kept = self._try(report, "fetch", lambda: next(records, None))
+            if kept is None:
+                return
+            yield kept
+
+    def _restored(self, kept: Kept, frame: Frame, around: dict[str, str], report: FrameReport) -> Any:
+        def go() -> Any:
+            with report.phase("restore"):
+                for reference in kept.record.graphs.values():
+                    check_around(reference, self.engine.compiler, self.refusal)
+                load = lambda reference: load_graph(reference, self.engine, report.place)  # noqa: E731
+                return restore(kept.record, frame, around, load)
+
+        return self._try(report, "restore", go)
+
+    def _is_sampled(self) -> bool:
+        share = self.engine.settings.verify
+        return bool(share) and random.random() < share  # noqa: S311 (a sample, no secret)
+
+    def _traced(
+        self,
+        frame: Frame,
+        trace: Callable[[], Any],
+        report: FrameReport,
+        key: str,
+        around: dict[str, str],
+        against: Kept | None = None,
+    ) -> Any:
+        """The trace as ever; a record of it once torch has built its guards."""
+        seen = Seen()
+        with watching(seen):
+            output = trace()
+
+        def guarded(shape: dict[str, list[str]]) -> None:
+            def go() -> Record:
+                with report.phase("record"):
+                    return make_record(frame, output, seen, shape, around)
+
+            report.refused = None
+            record = self._try(report, "record", go)
+            if against is not None:
+                self._verdict(against, record, report)
+            elif record is None:
+                report.not_restorable()
+            elif report.tried >= MAX_RECORDS:
+                report.refused = (
+                    f"{MAX_RECORDS} records of it are kept and none fits; each time differs: {report.moved}"
+                )
+                report.not_restorable()
+            else:
+                with report.phase("publish"):
+                    self._try(report, "publish", lambda: RecordStore(self.engine.cache).keep(key, record, report))
+                report.recorded()
+
+        self._try(report, "record", lambda: when_guarded(output, guarded))
+        return output
+
+    def _verdict(self, kept: Kept, record: Record | None, report: FrameReport) -> None:
+        if record is None:
+            report.verified(kept, f"it is not restorable: {report.refused}")
+        elif found := differences(kept.record, record):
+            self._try(report, "quarantine", lambda: RecordStore(self.engine.cache).set_aside(kept, found))
+            report.verified(kept, found)
+        else:
+            report.verified(kept, None)
+
+    def _try(self, report: FrameReport, stage: str, go: Callable[[], Any]) -> Any:
+        """What `go` gives, or None; whatever is wrong, the frame can still be traced."""
+        try:
+            return go()
+        except Refused as why:
+            report.refused = str(why)
+        except CONTROL_FLOW:
+            raise
+        except Exception as error:
+            if self.engine.settings.strict and not isinstance(error, (OSError, MemoryError)):
+                raise
+            log.debug("%s of a frame failed", stage, exc_info=True)
+            report.refused = f"{stage} failed: {type(error).__name__}: {error}".split("\n")[0]
+        return None
+
+
+def place_of(frame: Frame) -> Place:
+    code = frame.code
+    return Place(getattr(code, "co_qualname", code.co_name), code.co_filename, code.co_firstlineno)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage collection meanwhile: what is made here is kept, and one pass over a model's objects takes longer
+    than all of it.
+    """
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()

@@ -1,0 +1,108 @@
+"""The compiled graphs of a frame: where each is kept, and the callable again without the graph at hand."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule
+from warmgraph.cache import Miss
+from warmgraph.hashing import Key, Uncacheable, key_of, lifted_tensors
+
+from ..artifact.load import load_alone
+from ..key.compiler_settings import patched_settings
+from ..key.context import key_context
+from ..reporting.report import Place, Report
+from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
+from ..torch_api.frames.seen import seen
+from ..typing import Compiler, Request
+
+# Parts of a graph's key that do not speak of the graph. Compared anew, since there is no graph to make a key of.
+_AROUND = ("hooks", "compiler", "ambient", "code", "toolchain", "machine")
+
+
+def note_graph(request: Request, variant: str, compiler: Compiler) -> None:
+    """Tell the frame that is being traced where its graph is kept. Called by the engine for every graph."""
+    current = seen()
+    name = request.gm.meta.get("backend_id")
+    if current is None or name is None:
+        return
+    try:
+        current.graphs[name] = _reference(request, variant, compiler)
+    except (Refused, Uncacheable) as why:
+        current.graphs[name] = Refused(str(why))
+
+
+def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
+    """Raises Refused for a graph that its key alone does not bring back."""
+    gm = request.gm
+    if lifted_tensors(gm):
+        raise Refused("its graph holds tensors of its own")
+    if gm.meta.get("cudagraph_annotation") is not None or request.record_ahead:
+        raise Refused("its graph is annotated for CUDA graphs")
+    if any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in request.inputs):
+        raise Refused("its graph takes tensors that are not on the CPU")
+    if not all(isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)) for value in request.inputs):
+        raise Refused("its graph takes something that is no tensor and no number")
+    around, own = _around(compiler), request.key.digests()
+    if different := [name for name in _AROUND if own[name] != around[name]]:
+        raise Refused(f"its graph's key says more than a frame's can: {', '.join(different)}")
+    return {
+        "key": request.key.id,
+        "variant": variant,
+        "patches": {name: to_plain(value) for name, value in request.patches.items()},
+        "slots": dict(request.key.slots),
+        "around": around,
+    }
+
+
+def _around(compiler: Compiler) -> dict[str, str]:
+    """Digests of the parts around a graph, of a graph on the CPU that does nothing. Settings must be patched."""
+    gm = _empty()
+    key = key_of(gm, [], key_context(gm, [], compiler.name, compiler.settings()))
+    digests = key.digests()
+    return {name: digests[name] for name in _AROUND}
+
+
+@functools.cache
+def _empty() -> GraphModule:
+    graph = Graph()
+    graph.output(())
+    return GraphModule(torch.nn.Module(), graph)
+
+
+def patches_of(reference: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: from_plain(value) for name, value in reference["patches"].items()}
+
+
+def check_around(
+    reference: Mapping[str, Any], compiler: Compiler, refusal: Callable[[GraphModule, list[Any]], Any]
+) -> None:
+    """Raises Refused where the settings, modes, machine or torch itself are not what the graph was compiled under."""
+    with patched_settings(patches_of(reference)):
+        if (bypass := refusal(_empty(), []) or compiler.refusal()) is not None:
+            raise Refused(f"nothing is cached now: {bypass.detail}")
+        try:
+            now = _around(compiler)
+        except Uncacheable as bad:
+            raise Refused(f"around its graph: {bad}") from None
+    if different := [name for name in _AROUND if now[name] != reference["around"].get(name)]:
+        raise Refused(f"what its graph was compiled under: {', '.join(different)}")
+
+
+def load_graph(reference: Mapping[str, Any], engine: Any, place: Place) -> Callable[..., Any]:
+    """The callable, and a hit in the journal. Raises Refused where the store has it no more, or what loading raises."""
+    report = Report(engine.journal, place, engine.compiler.name)
+    report.named(reference["key"])
+    with report.phase("fetch"):
+        found = engine.cache.lookup(reference["key"], lambda entry: entry.variant == reference["variant"])
+    if isinstance(found, Miss):
+        raise Refused(f"its graph {reference['key'][:11]} is not in the store ({found.reason.value})")
+    patches = patches_of(reference)
+    key = Key((), reference["slots"], 0, uses_cpu=True)
+    with report.phase("load"), patched_settings(patches):
+        run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
+    report.hit(found)
+    return run

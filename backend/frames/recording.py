@@ -1,0 +1,184 @@
+"""A record made of a trace that just ended: everything that it built and all that it may have relied on.
+
+Raises Refused for the first thing that cannot be carried; nothing is left out.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from warmgraph.hashing import comes_with_torch
+
+from ..torch_api.frames import guards as dynamo
+from ..torch_api.frames import resume, sizes, state
+from ..torch_api.frames.hook import Frame
+from ..torch_api.frames.plain import Plain, Refused, code_to_plain
+from ..torch_api.frames.seen import Seen
+from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, is_of_frame, root_of
+from .codes import asked_names, hash_seed, iterates_over_sets
+from .record import Record, Texts
+from .rules import Looking, surface_text
+from .spaces import space_text
+from .tensors import sharing_text
+from .traced import inlined_facts, module_of_globals
+
+
+def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str]], around: dict[str, str]) -> Record:
+    """output: of the trace, before its guards are forgotten. shape: guards on sizes by language."""
+    graph = output.tracer_output.output_graph
+    _refuse_odd(graph, shape)
+    live = Live(graph.local_scope, graph.global_scope)
+    table, texts = SourceTable(), Texts()
+    known = {
+        source: (dynamo.concrete(one["size"]), dynamo.concrete(one["stride"]), id(live(source)) in seen.marked)
+        for source, one in graph.input_source_to_sizes_strides.items()
+    }
+    asked = asked_names((frame.code, *seen.inlined))
+    look = Looking(live, known, asked)
+    guards = dynamo.in_order(graph.guards)
+    rows = [_row(guard, look, table, texts) for guard in guards]
+    facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in seen.unguarded)}
+    guarded = [guard.originating_source for guard in (*guards, *seen.unguarded)]
+    sources = list(dict.fromkeys([*guarded, *filter(is_of_frame, seen.looked_at)]))
+    surfaces = _surfaces(sources, look, table, texts)
+    inlined = inlined_facts(frame.code, seen.inlined, look.values)
+    _refuse_chance(frame, seen)
+    installed = _installed(graph, frame, seen)
+    if dynamo.refers_to_others(table, [name for name, _, _ in installed]):
+        raise Refused("it refers to a global that another trace installed")
+    return Record(
+        code=code_to_plain(output.bytecode),
+        installed=installed,
+        imports=dict(graph.import_sources),
+        sources=table.rows,
+        texts=texts.rows,
+        guards=rows,
+        facts=list(facts.values()),
+        surfaces=surfaces,
+        asked=sorted(asked),
+        spaces=_spaces(frame, seen, sources, look, asked),
+        inlined=[[module, path, texts.number(text)] for module, path, text in inlined],
+        sizes=[[table.number(source), *one] for source, one in known.items() if source in table],
+        key_order=[table.number(source) for source in sorted(graph.guard_on_key_order, key=lambda s: str(s.name))],
+        alias=[dynamo.pack_alias(guard, table) for guard in graph.aotautograd_guards],
+        shape=[shape["python"], shape["verbose_python"]],
+        world=around,
+        builtins=graph.name_of_builtins_dict_key_in_fglobals,
+        graphs=_graphs(installed, seen),
+        pgo=sizes.pack_sizes(frame.code, frame.closure),
+        sharing=sharing_of(sources, look),
+        seed=hash_seed() if iterates_over_sets((frame.code, *seen.inlined)) else None,
+        empty=bool(graph.is_empty_graph()),
+        side_effects=list(graph.get_replayed_side_effect_source_refs()),
+        error_on_graph_break=bool(output.tracer_output.error_on_graph_break),
+    )
+
+
+def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
+    if set(shape) != {"python", "verbose_python"}:
+        raise Refused(f"guards on sizes in {', '.join(sorted(shape)) or 'no language'}")
+    if graph.random_calls:
+        raise Refused("it takes numbers from Python's random, which are drawn while tracing")
+    if graph.torch_function_subclass_inlined:
+        raise Refused("it runs a __torch_function__ of a class")
+    if graph.backward_state or graph.saved_tensors_hooks_subgraph_names:
+        raise Refused("it registers hooks on a backward")
+    if state.has_user_objects():
+        raise Refused("its graph refers to streams or events of this process")
+    if graph.export or graph.export_constraints:
+        raise Refused("it is exported")
+    if graph.shape_env.specializations:
+        raise Refused("mark_dynamic(specialize_on=...) compiles it several times")
+
+
+def _row(guard: Any, look: Looking, table: SourceTable, texts: Texts) -> Plain:
+    source, kind = guard.originating_source, dynamo.kind_of(guard)
+    if kind == "TENSOR_MATCH" and dynamo.is_tensor_by_identity(guard):
+        raise Refused(f"{source.name} is a tensor by its identity: a constant of the graph")
+    arguments = dynamo.arguments_of(guard, kind)
+    text = texts.number(look.text(source, kind, arguments))
+    return [table.number(source), kind, dynamo.pack_arguments(arguments, table), text]
+
+
+def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, texts: Texts) -> list[Plain]:
+    found: dict[int, str] = {}
+    said: set[int] = set()  # ids of values: one is reached by many ways
+    for source in sources:
+        if not source.name or id(value := look.live(source)) in said:
+            continue
+        said.add(id(value))
+        if text := surface_text(look, source):
+            found[table.number(source)] = text
+    return [[number, texts.number(text)] for number, text in found.items()]
+
+
+def sharing_of(sources: Iterable[Source], look: Looking) -> str:
+    """Of the inputs that are tensors, in the order of their names."""
+    tensors = [source for source in dict.fromkeys(sources) if source in look.sizes]
+    for source in tensors:
+        root = root_of(source)
+        if isinstance(root, GlobalSource) and root.global_name.startswith(("__builtins", "_1", "___")):
+            raise Refused(f"a tensor in {source.name}")
+    return sharing_text([look.live(source) for source in sorted(tensors, key=lambda s: str(s.name))])
+
+
+def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, asked: set[str]) -> list[Plain]:
+    """Of each module whose globals or attributes traced code reads, which of the names that it asks for are there."""
+    names = {value.__name__ for source in sources if (value := _module(look, source)) is not None}
+    for code, space in seen.inlined.items():
+        if space is frame.globals:
+            continue
+        module = module_of_globals(space)
+        if module is not None:
+            names.add(module)
+        elif code.co_names and not comes_with_torch(code.co_filename):
+            raise Refused(f"it traced through {code.co_name}, whose globals are no module's ({space.get('__name__')})")
+    found: list[Plain] = [["", space_text(frame.globals, asked)]]
+    return found + [[name, space_text(vars(sys.modules[name]), asked)] for name in sorted(names)]
+
+
+def _module(look: Looking, source: Source) -> types.ModuleType | None:
+    value = look.live(source) if source.name else None
+    return value if isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value else None
+
+
+def _refuse_chance(frame: Frame, seen: Seen) -> None:
+    """Python's `id` and `hash` give other numbers in another process, and Dynamo folds them in."""
+    for code, space in ((frame.code, frame.globals), *seen.inlined.items()):
+        top = str(space.get("__name__", "")).partition(".")[0]
+        if top != "torch" and top not in sys.stdlib_module_names:
+            for name in ("id", "hash"):
+                if name in code.co_names and name not in space:
+                    raise Refused(f"{code.co_name} asks for {name}(), which differs from process to process")
+
+
+def _installed(graph: Any, frame: Frame, seen: Seen) -> list[Plain]:
+    """How each global that Dynamo installed is made again."""
+    rows: list[Plain] = []
+    for name, value in seen.installed.get(id(graph), {}).items():
+        if name.startswith("__compiled_fn"):
+            rows.append([name, "graph", None])
+        elif name.startswith("__builtins_dict__"):
+            rows.append([name, "builtins", None])
+        elif isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value:
+            rows.append([name, "module", value.__name__])
+        elif name.startswith("__resume_at"):
+            rows.append([name, "resume", resume.pack_resume(value, frame.code, frame.globals)])
+        else:
+            what = type(value).__qualname__
+            raise Refused(f"a global that cannot be made again: {name.rstrip('0123456789_c')} ({what})")
+    return rows
+
+
+def _graphs(installed: list[Plain], seen: Seen) -> dict[str, Any]:
+    """Of those that the last attempt installed."""
+    found = {name: seen.graphs.get(name) for name, kind, _ in installed if kind == "graph"}
+    for one in found.values():
+        if one is None:
+            raise Refused("its graph is not kept")
+        if isinstance(one, Refused):
+            raise one
+    return found

@@ -1,0 +1,84 @@
+"""What became of a frame, told once: to the journal, the counts and the log. Decides nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from warmgraph.cache import Event, Journal, Outcome, Reason, record
+
+from ..reporting.report import Place
+from ..reporting.tracing import trace
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class FrameReport:
+    """refused: why the last step was not possible. moved: what no longer fits a record. tried: how many.
+
+    bytes: of its record.
+    """
+
+    journal: Journal | None
+    place: Place
+    backend: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    key: str | None = None
+    refused: str | None = None
+    moved: str | None = None
+    tried: int = 0
+    bytes: int = 0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+
+    def restored(self, kept: Any) -> None:
+        self.bytes = kept.hit.stored_bytes
+        self._write(Outcome.RESTORED, tier=kept.hit.tier)
+        log.info("restored %s from %s in %.3f s", self.place, kept.hit.tier, sum(self.seconds.values()))
+
+    def recorded(self) -> None:
+        """It was traced; its record is kept for others."""
+        self._write(Outcome.TRACED, reason=Reason.FRAME_CHANGED if self.moved else Reason.ABSENT, detail=self.moved)
+        log.info("traced %s and recorded it%s", self.place, f": {self.moved}" if self.moved else "")
+
+    def not_restorable(self) -> None:
+        self._write(Outcome.TRACED, reason=Reason.NOT_RESTORABLE, detail=self.refused)
+        log.info("traced %s; it is not restorable: %s", self.place, self.refused)
+
+    def verified(self, kept: Any, why: str | None) -> None:
+        """A restored frame was traced as well. why: None when the records are the same."""
+        self._write(
+            Outcome.VERIFIED, tier=kept.hit.tier, reason=Reason.DIFFERS if why is not None else None, detail=why
+        )
+        if why is not None:
+            log.error("A RESTORED FRAME differs from a fresh trace: %s: %s. Its record is set aside", self.place, why)
+
+    def _write(
+        self, outcome: Outcome, *, reason: Any = None, tier: str | None = None, detail: str | None = None
+    ) -> None:
+        event = Event(
+            outcome=outcome,
+            reason=reason.value if reason is not None else None,
+            tier=tier,
+            key=self.key,
+            function=self.place.function,
+            file=self.place.file,
+            line=self.place.line,
+            bytes=self.bytes,
+            seconds=dict(self.seconds),
+            detail=detail[:500] if detail is not None else None,
+            backend=self.backend,
+        )
+        record(self.journal, event)
+        trace(event)

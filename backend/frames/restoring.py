@@ -1,0 +1,131 @@
+"""A record against a live frame: if every fingerprint is what it was, the output of the trace again, without a trace.
+
+Raises Refused with the first thing that moved; what was installed until then is removed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from ..torch_api.frames import guards as dynamo
+from ..torch_api.frames import resume, sizes, state
+from ..torch_api.frames.hook import Frame
+from ..torch_api.frames.plain import Refused, code_from_plain
+from ..torch_api.frames.restored import Parts, Restored
+from ..torch_api.frames.sources import Live, Source, read_sources
+from .codes import hash_seed
+from .record import Record
+from .recording import sharing_of
+from .rules import Looking, surface_text
+from .spaces import space_text
+from .traced import moved_code
+
+LoadGraph = Callable[[Any], Callable[..., Any]]
+
+
+def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGraph) -> Restored:
+    """load: gives the callable for one of `record.graphs`, or raises Refused."""
+    if record.world != around:
+        names = [name for name in around if record.world.get(name) != around[name]]
+        raise Refused(f"the state around: {', '.join(names)}")
+    if record.seed is not None and record.seed != hash_seed():
+        raise Refused("it iterates over a set of texts, which this process puts in another order (PYTHONHASHSEED)")
+    rename = {name: state.fresh_name(kind) for name, kind, _ in record.installed}
+    with ExitStack() as undo:
+        cleanups: list[Any] = []
+
+        def put(name: str, value: Any) -> None:
+            hook = state.install_global(frame.globals, rename[name], value)
+            undo.callback(hook)
+            cleanups.append(hook)
+
+        _import(record, frame)
+        for name, kind, data in record.installed:  # guards look through these
+            if kind == "builtins":
+                put(name, state.get_builtins_dict(frame.globals))
+            elif kind == "module":
+                put(name, _module(data))
+        sources = read_sources(record.sources, rename)
+        known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
+        look = Looking(Live(frame.locals, frame.globals), known, set(record.asked))
+        guards = _compare(record, frame, sources, look)
+        for name, kind, data in record.installed:
+            if kind == "graph":
+                put(name, load(record.graphs[name]))
+            elif kind == "resume":
+                put(name, resume.make_resume(data, rename, frame.globals, frame.code))
+        restored = Restored(_parts(record, frame, sources, guards, look, rename), frame, cleanups)
+        _leave_as_traced(record, frame, sources, look)
+        undo.pop_all()
+    return restored
+
+
+def _import(record: Record, frame: Frame) -> None:
+    for alias, name in record.imports.items():
+        if frame.globals.setdefault(alias, _module(name)) is not sys.modules[name]:
+            raise Refused(f"{alias} is something else")
+
+
+def _module(name: str) -> Any:
+    found = sys.modules.get(name)
+    if found is None:
+        raise Refused(f"module {name} is not loaded")
+    return found
+
+
+def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking) -> list[Any]:
+    """The guards, all of which are about what they were about."""
+    guards = []
+    for guarded, rows in ((True, record.guards), (False, record.facts)):
+        for number, kind, packed, text in rows:
+            guard = dynamo.make_guard(sources, number, kind, packed)
+            arguments = dynamo.arguments_of(guard, kind)
+            _same(record.texts[text], look.text(sources[number], kind, arguments), f"{kind} on {sources[number].name}")
+            if guarded:
+                guards.append(guard)
+    for number, text in record.surfaces:
+        now = surface_text(look, sources[number])
+        _same(record.texts[text], now, f"the names or keys of {sources[number].name}")
+    for name, text in record.spaces:
+        space = vars(_module(name)) if name else frame.globals
+        _same(text, space_text(space, record.asked), f"which names are there in {name or 'its module'}")
+    if sharing_of(sources, look) != record.sharing:
+        raise Refused("other tensors are one, or share memory")
+    inlined = [(module, path, record.texts[text]) for module, path, text in record.inlined]
+    if (moved := moved_code(inlined, look.values)) is not None:
+        raise Refused(moved)
+    return guards
+
+
+def _same(was: str, now: str, what: str) -> None:
+    if was != now:
+        raise Refused(f"{what}: was {was[:200]}, is {now[:200]}")
+
+
+def _parts(
+    record: Record, frame: Frame, sources: list[Source], guards: list[Any], look: Looking, rename: dict[str, str]
+) -> Parts:
+    return Parts(
+        code=frame.code,
+        bytecode=code_from_plain(record.code, rename),
+        guards=guards,
+        alias_guards=[dynamo.read_alias(item, sources) for item in record.alias],
+        key_order=[sources[number] for number in record.key_order],
+        sizes={source: (size, stride) for source, (size, stride, _) in look.sizes.items()},
+        shape=(record.shape[0], record.shape[1]),
+        builtins=rename.get(record.builtins) if record.builtins is not None else None,
+        error_on_graph_break=record.error_on_graph_break,
+        empty=record.empty,
+        side_effects=record.side_effects,
+    )
+
+
+def _leave_as_traced(record: Record, frame: Frame, sources: list[Source], look: Looking) -> None:
+    """What a trace leaves behind: what it learnt of sizes, and marks on static inputs. Last, as nothing undoes it."""
+    for source, (_, _, marked) in look.sizes.items():
+        if marked:
+            sizes.mark_static(look.live(source))
+    sizes.restore_sizes(frame.code, frame.closure, record.pgo)

@@ -1,0 +1,205 @@
+"""What of a value each kind of guard is about: kind -> fingerprint. A kind that is not here is refused, never dropped.
+
+A fingerprint says at least what the guard checks, and beside it what a trace may have folded in under this guard.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from warmgraph.hashing import sha256_hex
+
+from ..torch_api.frames import guards as dynamo
+from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.sources import Live, Source
+from ..torch_api.frames.state import is_pytree_registry, marks_of
+from .tensors import tensor_text
+from .values import Values, keys_of
+
+Arguments = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Looking:
+    """One look at a live frame. sizes: of each input that is a tensor, (sizes, strides, marked by the trace itself).
+    asked: names that the traced code asks for."""
+
+    live: Live
+    sizes: dict[Source, tuple[Any, Any, bool]]
+    asked: set[str]
+    values: Values = field(default_factory=Values)
+
+    def text(self, source: Source, kind: str, arguments: Arguments) -> str:
+        """Raises Refused, naming the guard."""
+        rule = _RULES.get(kind)
+        if rule is None:
+            why = _REFUSED.get(kind, "a kind of guard that is not known here")
+            raise Refused(f"{kind} on {source.name}: {why}")
+        try:
+            return rule(self, source, arguments)
+        except Refused as why:
+            raise Refused(f"{kind} on {source.name}: {why}") from None
+
+
+Rule = Callable[[Looking, Source, Arguments], str]
+_RULES: dict[str, Rule] = {}
+
+_REFUSED = {
+    "NN_MODULE": "a module by its identity: all that it holds is folded in",
+    "WEAKREF_ALIVE": "an object that only this process refers to (an optimizer's tensors)",
+    "TENSOR_SUBCLASS_METADATA_MATCH": "a tensor subclass's metadata, which has no form of its own for each class",
+    "DTENSOR_SPEC_MATCH": "a DTensor's mesh and placements, of this process group",
+    "OPAQUE_OBJ_GUARD_FN_MATCH": "values that an opaque object gives",
+}
+
+
+def _rule(*kinds: str) -> Callable[[Rule], Rule]:
+    def put(rule: Rule) -> Rule:
+        _RULES.update(dict.fromkeys(kinds, rule))
+        return rule
+
+    return put
+
+
+@_rule(
+    *"GRAD_MODE DETERMINISTIC_ALGORITHMS FSDP_TRAINING_STATE GLOBAL_STATE TORCH_FUNCTION_STATE DEFAULT_DEVICE".split(),
+    *"SHAPE_ENV AUTOGRAD_SAVED_TENSORS_HOOKS DUAL_LEVEL FUNCTORCH_STACK_MATCH".split(),
+)
+def _world(look: Looking, source: Source, arguments: Arguments) -> str:
+    return ""  # compared once for the frame (`world`); sizes by the text of their guards
+
+
+@_rule("TYPE_MATCH", "FAKE_SCRIPT_TYPE_MATCH")
+def _type(look: Looking, source: Source, arguments: Arguments) -> str:
+    value = look.live(source)
+    # Whether some containers are empty Dynamo asks under no guard but this one.
+    more = f" {bool(value)}" if type(value) in _CONTAINERS else ""
+    return look.values.classes.text(type(value)) + more
+
+
+_CONTAINERS = (
+    dict, list, set, tuple, frozenset, collections.OrderedDict, collections.deque, collections.defaultdict,
+)  # fmt: skip
+
+
+@_rule("ID_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "CLASS_MATCH", "MODULE_MATCH")
+def _identity(look: Looking, source: Source, arguments: Arguments) -> str:
+    return look.values.identity(look.live(source))
+
+
+@_rule("CLOSURE_MATCH")
+def _closure(look: Looking, source: Source, arguments: Arguments) -> str:
+    value = look.live(source)
+    if not hasattr(value, "__code__"):
+        return look.values.identity(value)
+    # Its defaults and its closure have guards of their own.
+    return f"{value.__module__}.{value.__qualname__} {look.values.code(value.__code__)} {marks_of(value)}"
+
+
+@_rule("EQUALS_MATCH", "CONSTANT_MATCH", "BOOL_MATCH", "NONE_MATCH")
+def _equals(look: Looking, source: Source, arguments: Arguments) -> str:
+    return look.values.constant(look.live(source))
+
+
+@_rule("CONSTANT_SUBCLASS_MATCH")
+def _constant_subclass(look: Looking, source: Source, arguments: Arguments) -> str:
+    value = look.live(source)
+    assert dynamo.constant_of_subclass is not None
+    return f"{look.values.classes.text(type(value))} {look.values.constant(dynamo.constant_of_subclass(value))}"
+
+
+@_rule("SEQUENCE_LENGTH")
+def _length(look: Looking, source: Source, arguments: Arguments) -> str:
+    value = look.live(source)
+    return f"{look.values.classes.text(type(value))} {len(value)}"
+
+
+@_rule("EMPTY_NN_MODULE_HOOKS_DICT")
+def _no_hooks(look: Looking, source: Source, arguments: Arguments) -> str:
+    # torch makes no guard of this by default (skip_nnmodule_hook_guards); a restore asks all the same.
+    if len(look.live(source)):
+        raise Refused("there are hooks")
+    return "empty"
+
+
+@_rule("DICT_KEYS_MATCH", "MAPPING_KEYS_CHECK")
+def _keys(look: Looking, source: Source, arguments: Arguments) -> str:
+    value = look.live(source)
+    return f"{look.values.classes.text(type(value))} {[look.values.key(key) for key in keys_of(value)]}"
+
+
+@_rule("DICT_VERSION")
+def _version(look: Looking, source: Source, arguments: Arguments) -> str:
+    value = look.live(source)
+    if not is_pytree_registry(value):
+        raise Refused("the version of a dict")
+    return sha256_hex("\n".join(sorted(f"{key.__module__}.{key.__qualname__}" for key in value)).encode())[:16]
+
+
+@_rule("DICT_CONTAINS", "SET_CONTAINS", "DICT_NOT_CONTAINS", "SET_NOT_CONTAINS")
+def _contains(look: Looking, source: Source, arguments: Arguments) -> str:
+    key = arguments["key"]
+    return f"{look.values.key(key)} {key in look.live(source)}"
+
+
+@_rule("HASATTR")
+def _hasattr(look: Looking, source: Source, arguments: Arguments) -> str:
+    return f"{arguments['attr']} {hasattr(look.live(source), arguments['attr'])}"
+
+
+@_rule("NOT_PRESENT_IN_GENERIC_DICT")
+def _not_present(look: Looking, source: Source, arguments: Arguments) -> str:
+    return f"{arguments['attr']} {arguments['attr'] in look.live(source).__dict__}"
+
+
+@_rule("TUPLE_ITERATOR_LEN")
+def _tuple_iterator(look: Looking, source: Source, arguments: Arguments) -> str:
+    value = look.live(source)
+    return f"{look.values.classes.text(type(value))} {dynamo.tuple_iterator_length(value)}"
+
+
+@_rule("RANGE_ITERATOR_MATCH")
+def _range_iterator(look: Looking, source: Source, arguments: Arguments) -> str:
+    assert dynamo.range_iterator is not None
+    return str(dynamo.range_iterator(look.live(source)))
+
+
+@_rule("COUNT_ITERATOR_MATCH")
+def _count_iterator(look: Looking, source: Source, arguments: Arguments) -> str:
+    assert dynamo.count_iterator is not None
+    return str(dynamo.count_iterator(look.live(source)))
+
+
+@_rule("DISPATCH_KEY_SET_MATCH")
+def _dispatch_keys(look: Looking, source: Source, arguments: Arguments) -> str:
+    return str(look.live(source).raw_repr())
+
+
+@_rule("NOT_NONE_MATCH")
+def _not_none(look: Looking, source: Source, arguments: Arguments) -> str:
+    return str(look.live(source) is not None)
+
+
+@_rule("TENSOR_MATCH")
+def _tensor(look: Looking, source: Source, arguments: Arguments) -> str:
+    if source not in look.sizes:
+        raise Refused("a tensor that is no input of the graph")
+    size, stride, marked = look.sizes[source]
+    return tensor_text(look.live(source), size, stride, marked, look.values)
+
+
+@_rule("DUPLICATE_INPUT")
+def _duplicate(look: Looking, source: Source, arguments: Arguments) -> str:
+    return str(look.live(source) is look.live(arguments["source_b"]))
+
+
+def surface_text(look: Looking, source: Source) -> str:
+    """What a guarded value has by names and keys: see `Values.surface`."""
+    value = look.live(source)
+    if value is None or isinstance(value, (bool, int, float, str, bytes, torch.dtype, torch.device)):
+        return ""
+    return look.values.surface(value, look.asked)

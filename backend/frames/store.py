@@ -1,0 +1,76 @@
+"""Records in the store of results: as entries of their own kind, sealed, tiered and evicted as those are."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from warmgraph.cache import Cache, Entry, Hit, Role
+
+from .comparing import identity
+from .record import Record, decode_record, encode_record
+from .reporting import FrameReport
+
+MAX_RECORDS = 16  # under one key; those that were used last are tried first
+_BLOB = "frame"
+
+
+def _is_next(tried: set[str], dynamic: bool, entry: Entry) -> bool:
+    return entry.variant not in tried and bool(entry.facts.get("dynamic")) is dynamic
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    record: Record
+    hit: Hit
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStore:
+    cache: Cache
+
+    def records(self, key: str) -> Iterator[Kept]:
+        """One lookup each: mostly the first one fits. Raises Refused for one that is no record.
+
+        Those of fixed sizes come first, as a trace would begin with them.
+        """
+        tried: set[str] = set()
+        for dynamic in (False, True):
+            while len(tried) < MAX_RECORDS:
+                found = self.cache.lookup(key, partial(_is_next, tried, dynamic))
+                if not isinstance(found, Hit):
+                    break
+                tried.add(found.entry.variant)
+                yield Kept(decode_record(found.blobs[_BLOB]), found)
+
+    def keep(self, key: str, record: Record, report: FrameReport) -> None:
+        data = encode_record(record)
+        name = report.place.function or "a frame"
+        entry = Entry(
+            key=key,
+            variant=f"frame-{identity(record)}",
+            parts={},
+            guards=None,
+            symbols={},
+            blobs=(),
+            facts={
+                "kind": "frame",
+                "function": f"frame of {name}"[:256],
+                "place": f"{report.place.file}:{report.place.line}"[-512:],  # not `file`: it resembles no graph
+                "guards": len(record.guards),
+                "dynamic": record.is_dynamic,
+                "host": socket.gethostname(),
+                "torch": str(torch.__version__),
+                "created": time.time(),
+            },
+        )
+        self.cache.publish(entry, [(Role.FRAME, _BLOB, data)])
+        report.bytes = len(data)
+
+    def set_aside(self, kept: Kept, why: str) -> None:
+        entry = kept.hit.entry
+        self.cache.quarantine(entry.key, entry.variant, f"not what a fresh trace gives: {why}", kept.hit.sealed)

@@ -1,0 +1,87 @@
+"""A tensor by all that a trace, its guards or the compiled code rely on; and which tensors are one or share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from warmgraph.hashing import sha256_hex
+
+from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.tensors import dispatch_keys, is_wrapper_subclass
+from .values import Values
+
+_ALIGNMENT = 64  # what Inductor trusts a static input's address to be a multiple of, and more
+# Attributes by which a program (or Dynamo) says how sizes are to be treated.
+_MARKS = """
+    _dynamo_dynamic_indices _dynamo_weak_dynamic_indices _dynamo_unbacked_indices _dynamo_strict_unbacked_indices
+    _dynamo_static_indices _dynamo_static_input_type _dynamo_dynamic_range _dynamo_shape_ids _dynamo_unbacked_bounds
+    _dynamo_hint_overrides
+""".split()
+
+
+def tensor_text(value: Any, size: Sequence[Any], stride: Sequence[Any], marked: bool, values: Values) -> str:
+    """size, stride: as guarded, None where dynamic. marked: the trace marks it as static, whatever it was before.
+
+    Raises Refused.
+    """
+    if not isinstance(value, torch.Tensor):
+        raise Refused(f"a tensor was here; now {type(value).__qualname__}")
+    if len(size) != value.dim():
+        raise Refused(f"{len(size)} dimensions were here; now {value.dim()}")
+    if is_wrapper_subclass(value):
+        raise Refused(f"a tensor subclass {type(value).__qualname__}")
+    if value.layout is not torch.strided or value.is_quantized:
+        raise Refused(f"a tensor of layout {value.layout}")
+    if value.device.type != "cpu":
+        raise Refused(f"a tensor on {value.device}: frames are restored on the CPU only")
+    facts = (
+        values.classes.text(type(value)),
+        dispatch_keys(value),
+        str(value.dtype),
+        str(value.device),
+        value.requires_grad,
+        value.is_leaf,
+        value.is_conj(),
+        value.is_neg(),
+        value.is_inference(),
+        value._is_view(),
+        [None if want is None else have for want, have in zip(size, value.shape, strict=True)],
+        [None if want is None else have for want, have in zip(stride, value.stride(), strict=True)],
+        value.storage_offset(),
+        _marks(value, marked),
+        value.data_ptr() % _ALIGNMENT == 0 if marked else None,
+    )
+    return repr(facts)
+
+
+def _marks(value: torch.Tensor, marked: bool) -> str:
+    found = {}
+    for name in _MARKS:
+        if hasattr(value, name) and not (marked and name == "_dynamo_static_input_type"):
+            held = getattr(value, name)
+            found[name] = sorted(held) if isinstance(held, (set, frozenset)) else held
+    return repr(found)
+
+
+def sharing_text(tensors: Sequence[torch.Tensor]) -> str:
+    """Which of these are one tensor, and which lie in one storage and how. torch guards neither for parameters."""
+    numbers: dict[int, int] = {}
+    one = []
+    storages: dict[int, list[int]] = {}
+    for position, tensor in enumerate(tensors):
+        if id(tensor) not in numbers:
+            numbers[id(tensor)] = position
+            storages.setdefault(tensor.untyped_storage()._cdata, []).append(position)
+        one.append(numbers[id(tensor)])
+    groups = []
+    for group in storages.values():
+        if len(group) > 1:
+            members = [tensors[position] for position in group]
+            described = [
+                (position, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor._is_view())
+                for position, tensor in zip(group, members, strict=True)
+            ]
+            groups.append((described, members[0].untyped_storage().nbytes()))
+    return sha256_hex(repr((one, groups)).encode())[:16]

@@ -1,0 +1,120 @@
+"""Code that was traced through: under which name each piece is found again, and what stands there. Reads no frame.
+
+Most of it has a guard as well. This is for what has none: methods found on a class, functions of torch that a program
+replaced, what a decorator wraps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..torch_api.frames.plain import Refused
+from .classes import module_of
+from .codes import nested
+from .values import Values
+
+_DEEPEST = 6
+
+
+def inlined_facts(
+    root: types.CodeType, inlined: Mapping[types.CodeType, dict[str, Any]], values: Values
+) -> list[tuple[str, str, str]]:
+    """(module, path, fingerprint) of what leads to each piece of `inlined`, which maps code to its globals.
+
+    What is nested in code that is compared already goes with it. Raises Refused for code that no name leads to.
+    """
+    facts: dict[tuple[str, str], str] = {}
+    within = {id(code) for outer in (root, *values.covered()) for code in (outer, *nested(outer))}
+    for code in inlined:
+        within.update(id(inner) for inner in nested(code))
+    for code, space in inlined.items():
+        if id(code) not in within:
+            module, path, text = _find(code, space, values)
+            facts[module, path] = text
+    return [(module, path, text) for (module, path), text in sorted(facts.items())]
+
+
+def moved_code(facts: Iterable[tuple[str, str, str]], values: Values) -> str | None:
+    """The first fact that does not hold any more, in words."""
+    for module, path, text in facts:
+        if _text(named(module, path), values) != text:
+            return f"{module}.{path} is not the code that was traced"
+    return None
+
+
+def module_of_globals(space: Mapping[str, Any]) -> str | None:
+    """The module whose namespace this is; None where it is no module's."""
+    name = space.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return str(name) if module is not None and vars(module) is space else None
+
+
+def named(module: str, path: str) -> Any:
+    """What stands under a name, without asking descriptors. Raises Refused."""
+    found: Any = sys.modules.get(module)
+    if found is None:
+        raise Refused(f"module {module} is not loaded")
+    for part in path.split("."):
+        spaces = found.__mro__ if isinstance(found, type) else (found,)
+        holder = next((space for space in spaces if part in getattr(space, "__dict__", ())), None)
+        if holder is None:
+            raise Refused(f"{module}.{path} is not there")
+        found = vars(holder)[part]
+    return found
+
+
+def _find(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tuple[str, str, str]:
+    module = space.get("__name__")
+    if not isinstance(module, str) or module not in sys.modules:
+        raise Refused(f"it traced through code of no module: {code.co_name}")
+    qualified = getattr(code, "co_qualname", code.co_name)
+    for path in (qualified.split(".<locals>")[0], code.co_name):
+        with contextlib.suppress(Refused):
+            value = named(module, path)
+            if any(one is code for one in codes_of(value)):
+                return module, path, _text(value, values)
+    for cls in values.classes.known():  # generated: a dataclass's __init__, say
+        for name, member in vars(cls).items():
+            if any(one is code for one in codes_of(member)):
+                with contextlib.suppress(Refused):
+                    if named(cls.__module__, cls.__qualname__) is cls:
+                        return cls.__module__, f"{cls.__qualname__}.{name}", _text(member, values)
+    raise Refused(f"it traced through code that no name leads to: {qualified} of {module}")
+
+
+def _text(value: Any, values: Values) -> str:
+    return values.classes.text(value) if isinstance(value, type) else values.member(value)
+
+
+def codes_of(value: Any, depth: int = 0) -> Iterator[types.CodeType]:
+    """Code that a value stands for: its own, nested code, what is in its closure, what it wraps."""
+    if depth > _DEEPEST:
+        return
+    inner: Iterable[Any] = ()
+    if isinstance(value, types.FunctionType):
+        yield value.__code__
+        yield from nested(value.__code__)
+        inner = (*_cells(value), getattr(value, "__wrapped__", None))
+    elif isinstance(value, (staticmethod, classmethod, types.MethodType)):
+        inner = (value.__func__,)
+    elif isinstance(value, property):
+        inner = (value.fget, value.fset, value.fdel)
+    elif isinstance(value, (functools.partial, functools.cached_property)):
+        inner = (value.func,)
+    elif module_of(value) == "functools" and hasattr(value, "__wrapped__"):
+        inner = (value.__wrapped__,)
+    elif isinstance(value, type) and depth == 0:
+        inner = tuple(vars(value).values())
+    for one in inner:
+        yield from codes_of(one, depth + 1)
+
+
+def _cells(function: types.FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            yield cell.cell_contents

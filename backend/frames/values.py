@@ -1,0 +1,277 @@
+"""What a value of Python's is, in words that mean the same in another process. Tensors are in `tensors`.
+
+Plain data by exact type and value; classes by name and by the code on them and on their bases, so that an edited or
+replaced method is another class; functions by code, defaults and closure; modules, builtins and operators by name.
+Anything else is refused where its identity counts, since a trace may have folded in whatever it holds.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import os
+import sys
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from warmgraph.hashing import sha256_hex
+
+from ..torch_api import compile as compat
+from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of
+from .classes import Classes, is_heap_type, module_of
+from .codes import code_digest
+
+_TORCH_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device)
+_DESCRIPTORS = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+_KEYS: Any = type({}.keys())
+_MAX_KEYS = 5_000
+
+
+class Values:
+    """Fingerprints for one record or one restore: what was said of a class is kept, since nothing changes meanwhile."""
+
+    def __init__(self) -> None:
+        self.classes = Classes(self)
+        self._busy: set[int] = set()
+        self._covered: dict[int, types.CodeType] = {}
+        self.words: set[str] = set()  # texts that were compared: any of them may be the name of a variable
+
+    def code(self, code: types.CodeType) -> str:
+        self._covered[id(code)] = code
+        return code_digest(code)
+
+    def covered(self) -> list[types.CodeType]:
+        """Code that is part of a fingerprint."""
+        return list(self._covered.values())
+
+    # -- data
+
+    def constant(self, value: Any) -> str:
+        """Plain data by type and value. Raises Refused."""
+        kind = type(value)
+        if kind is str:
+            self.words.add(value)
+        if value is None or value is Ellipsis or value is NotImplemented or kind in (bool, int, str, bytes):
+            return f"{kind.__name__}:{value!r}"
+        if kind in (float, complex):
+            return f"{kind.__name__}:{value!r}"  # exact; nan, inf and -0.0 are told apart
+        if kind in _TORCH_CONSTANTS:
+            return f"{kind.__name__}:{value}"
+        if kind in (tuple, list, torch.Size, set, frozenset, _KEYS):  # a set in its order: code may iterate over it
+            return f"{kind.__name__}:[{','.join(map(self.constant, value))}]"
+        if kind in (dict, collections.OrderedDict, types.MappingProxyType):
+            items = [f"{self.constant(key)}={self.constant(item)}" for key, item in value.items()]
+            return f"{kind.__name__}:{{{','.join(items)}}}"
+        if kind is range:
+            return repr(value)
+        if kind is slice:
+            return f"slice:{','.join(map(self.constant, (value.start, value.stop, value.step)))}"
+        if isinstance(value, enum.Enum):
+            return f"enum:{self.classes.text(kind)}.{value.name}={self._held(value.value)}"
+        if isinstance(value, type):
+            return f"class:{self.classes.text(value)}"
+        if kind is types.CodeType:
+            return f"code:{self.code(value)}"
+        if kind.__module__ == "numpy" and hasattr(value, "dtype") and not getattr(value, "shape", None):
+            return f"numpy:{value.dtype}:{value!r}"
+        raise Refused(f"a value of {name_of(kind)}")
+
+    # -- functions
+
+    def function(self, function: types.FunctionType, *, strict: bool) -> str:
+        """Code, defaults, closure, and the names of what is hung on it. strict: what cannot be said is refused."""
+        marks = marks_of(function)
+        if id(function) in self._busy:
+            return "again"
+        self._busy.add(id(function))
+        try:
+            parts = [f"{function.__module__}.{function.__qualname__}", self.code(function.__code__), marks]
+            parts += [self._held(value, strict) for value in (function.__defaults__, function.__kwdefaults__)]
+            parts += [self._cell(cell, strict) for cell in function.__closure__ or ()]
+            parts += sorted(vars(function))
+            return short("\n".join(parts))
+        finally:
+            self._busy.discard(id(function))
+
+    def _cell(self, cell: types.CellType, strict: bool) -> str:
+        try:
+            return self._held(cell.cell_contents, strict)
+        except ValueError:
+            return "unbound"
+
+    def member(self, value: Any) -> str:
+        """What stands on a class under a name."""
+        if isinstance(value, types.FunctionType):
+            return self.function(value, strict=False)
+        if isinstance(value, (staticmethod, classmethod)):
+            return f"{type(value).__name__} {self.member(value.__func__)}"
+        if isinstance(value, property):
+            return "property " + " ".join(map(self.member, (value.fget, value.fset, value.fdel)))
+        if isinstance(value, (functools.cached_property, functools.partial)):
+            return f"{type(value).__name__} {self.member(value.func)}"
+        if module_of(value) == "functools" and hasattr(value, "__wrapped__"):
+            return f"wrapped {self.member(value.__wrapped__)}"
+        return self._held(value)
+
+    def _held(self, value: Any, strict: bool = False) -> str:
+        """What a function or class holds. What of it matters has guards of its own, unless strict."""
+        if isinstance(value, types.FunctionType):
+            return self.function(value, strict=strict)
+        if isinstance(value, type):
+            return self.classes.text(value) if strict else name_of(value)
+        if not strict and type(value) in (tuple, list):
+            return f"{type(value).__name__}[{','.join(map(self._held, value))}]"
+        if not strict and type(value) in (set, frozenset):  # in each process in another order
+            return f"{type(value).__name__}[{','.join(sorted(map(self._held, value)))}]"
+        if not strict and isinstance(value, enum.Enum):  # of its class, perhaps the one that is being said
+            return f"enum:{name_of(type(value))}.{value.name}={value.value!r}"
+        if not strict and type(value) in (dict, collections.OrderedDict, types.MappingProxyType):
+            items = [f"{self._held(key)}={self._held(item)}" for key, item in value.items()]
+            return f"dict[{','.join(items)}]"
+        try:
+            return self.constant(value)
+        except Refused:
+            if strict:
+                return self.identity(value)
+            return f"<{name_of(type(value))} {self._attributes(value)}>"
+
+    def _attributes(self, value: Any) -> str:
+        """Plain attributes of an object by value, of others the names (a descriptor that a class holds, say)."""
+        kind = type(value)
+        if isinstance(value, (torch.Tensor, torch.nn.Module, types.ModuleType)) or not is_heap_type(kind):
+            return ""
+        found = []
+        for name, held in sorted(getattr(value, "__dict__", {}).items()):
+            text = repr(held) if type(held) in (bool, int, float, str, type(None)) else name_of(type(held))
+            found.append(f"{name}={text}")
+        return f"{self.classes.shallow_text(kind)} {short(chr(10).join(found))}"
+
+    # -- objects
+
+    def identity(self, value: Any) -> str:
+        """Which object this is, of those that a name and their code say all of. Raises Refused."""
+        if isinstance(value, types.ModuleType):
+            return self.module(value)
+        if isinstance(value, type):
+            return f"class:{self.classes.text(value)}"
+        if isinstance(value, types.FunctionType):
+            return f"function:{self.function(value, strict=True)}"
+        if isinstance(value, (types.BuiltinFunctionType, types.BuiltinMethodType)):
+            return f"builtin:{self._owner(value)}.{value.__qualname__}"
+        if isinstance(value, _DESCRIPTORS):
+            return f"descriptor:{name_of(value.__objclass__)}.{value.__name__}"
+        if isinstance(value, (compat.OpOverload, compat.OpOverloadPacket)):
+            return f"op:{value}"
+        if isinstance(value, HigherOrderOperator):
+            return f"hop:{name_of(type(value))}:{value}"
+        if isinstance(value, (property, staticmethod, classmethod)):
+            return f"{type(value).__name__}:{self.member(value)}"
+        if isinstance(value, types.MethodType) and isinstance(value.__self__, type):
+            return f"method:{self.classes.text(value.__self__)} {self.identity(value.__func__)}"
+        if module_of(value) == "functools" and hasattr(value, "__wrapped__"):  # lru_cache: Dynamo traces through it
+            return f"lru:{self.identity(value.__wrapped__)}"
+        try:
+            return f"constant:{self.constant(value)}"
+        except Refused:
+            raise Refused(f"the identity of an object of {name_of(type(value))}") from None
+
+    def module(self, value: types.ModuleType) -> str:
+        if is_namespace_of_operators(value):
+            return f"ops:{value.__name__}"
+        if sys.modules.get(value.__name__) is not value:
+            raise Refused(f"module {value.__name__} is not the one of that name")
+        if value.__name__ in _CHANCE:
+            raise Refused(f"it reads module {value.__name__}: what that gives may be folded in")
+        return f"module:{value.__name__}"
+
+    def _owner(self, value: Any) -> str:
+        owner = value.__self__
+        if owner is None or isinstance(owner, types.ModuleType):
+            return getattr(owner, "__name__", "")
+        if type(owner).__name__.startswith("pybind11"):
+            return value.__module__ or ""
+        if isinstance(owner, type):
+            return f"type {name_of(owner)}"
+        if is_heap_type(type(owner)):
+            raise Refused(f"compiled method {value.__qualname__} bound to an object")
+        if isinstance(owner, frozenset) and value.__name__ == "__contains__":
+            return f"frozenset:{sorted(map(self.constant, owner))}"
+        return self.constant(owner)
+
+    def surface(self, value: Any, asked: set[str]) -> str:
+        """The names and keys that a value has: a trace that looked for others and found none leaves no guard.
+
+        asked: names that the traced code asks for.
+        """
+        if value is os.environ or value is getattr(os.environ, "_data", None):  # others differ everywhere
+            return short("\n".join(sorted(word for word in self.words | asked if word in os.environ)))
+        if isinstance(value, dict):
+            return f"{len(value)} {self._keys(keys_of(value))}"
+        if isinstance(value, (set, frozenset)):
+            return f"{len(value)} {self._keys(sorted(value, key=repr))}"  # who iterates has a guard for each item
+        if isinstance(value, types.FunctionType):
+            return self.function(value, strict=False)
+        if isinstance(value, type):
+            return self.classes.text(value)
+        if isinstance(value, (list, tuple, collections.deque)):
+            return f"{name_of(type(value))} {len(value)}"
+        if isinstance(value, types.ModuleType):
+            return ""  # see `spaces`
+        names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith("_dynamo_")]
+        for base in type(value).__mro__:
+            slots = vars(base).get("__slots__", ())
+            names += [name for name in ((slots,) if isinstance(slots, str) else slots) if _has_slot(value, base, name)]
+        return f"{self.classes.text(type(value))} {short(chr(10).join(sorted(map(str, names))))}"
+
+    def _keys(self, keys: Iterable[Any]) -> str:
+        keys = list(keys)
+        if len(keys) > _MAX_KEYS:
+            raise Refused(f"a table of {len(keys)} entries")
+        return short("\n".join(map(self.key, keys)))
+
+    def key(self, value: Any) -> str:
+        """A key of a dict."""
+        try:
+            return self.constant(value)
+        except Refused:
+            return self.identity(value)
+
+
+# Modules whose functions give something else each time.
+_CHANCE = frozenset("random secrets uuid time datetime".split())
+
+
+def _has_slot(value: Any, base: type, name: str) -> bool:
+    member = vars(base).get(name)
+    if not isinstance(member, types.MemberDescriptorType):
+        return False
+    try:
+        member.__get__(value, base)
+    except AttributeError:
+        return False
+    return True
+
+
+def keys_of(value: Any) -> list[Any]:
+    """In the order in which code meets them; an OrderedDict has one of its own, beside that of the dict beneath."""
+    if isinstance(value, collections.OrderedDict):
+        return list(collections.OrderedDict.keys(value))
+    return list(dict.keys(value) if isinstance(value, dict) else value.keys())
+
+
+def name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def short(text: str) -> str:
+    return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]

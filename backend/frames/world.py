@@ -1,0 +1,78 @@
+"""The state around a frame, and the key under which its records lie: all that is known before values are compared."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+import types
+from typing import Any
+
+from warmgraph.hashing import ambient_state, encode, sha256_hex
+from warmgraph.hashing import toolchain as installed
+
+from ..torch_api.frames import state
+from ..torch_api.frames.hook import Frame
+from ..torch_api.frames.plain import Refused
+from .codes import code_digest
+from .record import FORMAT
+from .values import Values
+
+
+def world() -> dict[str, str]:
+    """Name -> text. Raises Refused in surroundings that no record speaks of."""
+    state.refuse_modes()
+    return {**state.words(), "ambient": _short(encode(sorted(map(list, ambient_state(True).items()))))}
+
+
+def frame_key(frame: Frame, around: dict[str, str], values: Values) -> str:
+    """Raises Refused. Kinds of arguments are in it only so that few records share a key."""
+    code = frame.code
+    module = frame.globals.get("__name__") if not code.co_name.startswith("torch_dynamo_resume") else "resume"
+    lines = [
+        f"frame {FORMAT}",
+        toolchain(),
+        _settings(values),
+        f"{getattr(code, 'co_qualname', code.co_name)} {code_digest(code)} {module}",
+        state.named_backend(frame.backend),
+        str(frame.one_graph),
+        *sorted(_kind(name, value) for name, value in frame.locals.items()),
+        *(f"{name} {text}" for name, text in sorted(around.items())),
+    ]
+    return f"wg1{sha256_hex(chr(10).join(lines).encode('utf-8', 'surrogatepass'))}"
+
+
+def _kind(name: str, value: Any) -> str:
+    training = getattr(value, "training", "") if hasattr(type(value), "train") else ""
+    return f"{name} {type(value).__qualname__} {training}"
+
+
+@functools.cache
+def toolchain() -> str:
+    """torch to the file and Python to its build: whatever may be folded in while tracing."""
+    return _short(encode([[name, value] for name, value in sorted(installed().items())]) + sys.version) + (
+        importlib.util.MAGIC_NUMBER.hex()
+    )
+
+
+def _settings(values: Values) -> str:
+    return _short("\n".join(f"{name}={_setting(value, values)}" for name, value in state.settings()))
+
+
+def _setting(value: Any, values: Values) -> str:
+    if isinstance(value, (set, frozenset)):
+        return f"{{{','.join(sorted(_setting(item, values) for item in value))}}}"
+    if isinstance(value, dict):
+        return f"{{{','.join(sorted(_setting(k, values) + ':' + _setting(v, values) for k, v in value.items()))}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(_setting(item, values) for item in value)}]"
+    if isinstance(value, types.FunctionType):
+        return values.function(value, strict=False)
+    try:
+        return values.key(value)
+    except Refused as why:
+        raise Refused(f"a setting of Dynamo's: {why}") from None
+
+
+def _short(text: str) -> str:
+    return sha256_hex(text.encode("utf-8", "surrogatepass"))[:24]

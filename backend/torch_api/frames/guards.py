@@ -1,0 +1,104 @@
+"""Dynamo's guards as (source, kind, arguments), and back: made anew with torch's own builder. Compares nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torch._dynamo import guards as dynamo
+from torch._dynamo.guards import GuardBuilder
+from torch._guards import DuplicateInputs, Guard, StorageOverlap
+
+from .plain import Plain, Refused, from_plain, to_plain
+from .sources import Source, SourceTable
+
+__all__ = ["Guard", "arguments_of", "guard_of", "in_order", "kind_of", "make_guard"]
+
+# What a guard function computes from a value, by kind.
+tuple_iterator_length = dynamo.tuple_iterator_len
+range_iterator = getattr(dynamo, "normalize_range_iter", None)
+count_iterator = getattr(dynamo, "normalize_count_iter", None)
+constant_of_subclass = getattr(dynamo, "_constant_subclass_base_value", None)
+concrete = dynamo.convert_to_concrete_values
+
+
+def in_order(guards: Iterable[Guard]) -> list[Guard]:
+    """As torch builds them."""
+    return sorted(guards, key=Guard.sort_key)
+
+
+def kind_of(guard: Guard) -> str:
+    """The name of the guard builder's method. Raises Refused where it is not torch's own."""
+    kind = str(guard.create_fn_name())
+    if getattr(GuardBuilder, kind, None) is not guard.inner_create_fn():
+        raise Refused(f"a guard of {kind}, which is not torch's own, on {guard.name}")
+    return kind
+
+
+def arguments_of(guard: Guard, kind: str) -> dict[str, Any]:
+    """Keyword arguments of a guard. Those of a tensor's are found through its source again."""
+    made = guard.create_fn
+    if not isinstance(made, functools.partial):
+        return {}
+    named = dict(made.keywords)
+    if made.args:
+        if kind != "DUPLICATE_INPUT":
+            raise Refused(f"{kind} with positional arguments on {guard.name}")
+        named["source_b"] = made.args[0]
+    if kind in ("TENSOR_MATCH", "NOT_NONE_MATCH"):
+        named.pop("value", None)
+    named.pop("recompile_hint", None)  # words for people
+    return named
+
+
+def pack_arguments(named: dict[str, Any], table: SourceTable) -> dict[str, Plain]:
+    return {
+        name: ["source", table.number(value)] if isinstance(value, Source) else to_plain(value)
+        for name, value in named.items()
+    }
+
+
+def make_guard(sources: Sequence[Source], number: int, kind: str, arguments: dict[str, Plain]) -> Guard:
+    """Raises Refused for a kind that this torch does not know."""
+    create = getattr(GuardBuilder, kind, None)
+    if create is None or not kind.isupper():
+        raise Refused(f"a guard of kind {kind!r:.40}")
+    named = {name: sources[item[1]] if item[0] == "source" else from_plain(item) for name, item in arguments.items()}
+    if named:
+        create = functools.partial(create, **named)
+    elif kind == "TENSOR_MATCH":
+        create = functools.partial(create, value=None)
+    return Guard(sources[number], create)
+
+
+def guard_of(source: Source, kind: str) -> Guard:
+    return Guard(source, getattr(GuardBuilder, kind))
+
+
+def is_tensor_by_identity(guard: Guard) -> bool:
+    """Whether a tensor is a constant of the graph."""
+    return bool(dynamo.match_on_id_for_tensor(guard))
+
+
+def refers_to_others(table: SourceTable, installed: Sequence[str]) -> bool:
+    """Whether a guard looks through a global that Dynamo installed, and not in this trace."""
+    names = (row[1][1] for row in table.rows if row[0] == "GlobalSource")
+    return any(name.startswith("__builtins_dict__") and name not in installed for name in names)
+
+
+def pack_alias(guard: Any, table: SourceTable) -> Plain:
+    """A guard of AOTAutograd's, on inputs that are one or overlap."""
+    if isinstance(guard, DuplicateInputs):
+        return ["duplicate", table.number(guard.input_source_a), table.number(guard.input_source_b)]
+    if isinstance(guard, StorageOverlap):
+        groups = (guard.overlapping_sources, guard.non_overlapping_sources)
+        return ["overlap", *[[table.number(source) for source in group] for group in groups]]
+    raise Refused(f"an alias guard of {type(guard).__name__}")
+
+
+def read_alias(item: Plain, sources: Sequence[Source]) -> Any:
+    kind, first, second = item
+    if kind == "duplicate":
+        return DuplicateInputs(sources[first], sources[second])
+    return StorageOverlap([sources[number] for number in first], [sources[number] for number in second])

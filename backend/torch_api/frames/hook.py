@@ -1,0 +1,96 @@
+"""Where Dynamo hands over a frame to be traced: asks its backend first whether it is restored. Decides nothing."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .. import patches
+from . import watch
+from .dynamic_sizes import innermost_backend
+from .state import convert_frame
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a compiled function. backend: as Dynamo holds it, with its wrappers."""
+
+    code: types.CodeType
+    globals: dict[str, Any]
+    locals: dict[str, Any]
+    closure: Any
+    backend: Any
+    one_graph: bool
+
+
+class Frames(Protocol):
+    """What a backend gives as `frames()`."""
+
+    def compile(self, frame: Frame, trace: Callable[[], Any]) -> Any:
+        """What stands for the output of `trace`. Raises what `trace` raises, and nothing else."""
+
+
+def install() -> None:
+    """Ask backends that have `frames()` from now on. Raises patches.Moved."""
+    watch.install()
+    patches.install("frames", _asking)
+
+
+def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_frame(
+        code: Any,
+        globals: Any,
+        locals: Any,
+        builtins: Any,
+        closure: Any,
+        compiler_fn: Any,
+        one_graph: bool,
+        restart_reasons: Any,
+        **more: Any,
+    ) -> Any:
+        trace = functools.partial(
+            original, code, globals, locals, builtins, closure, compiler_fn, one_graph, restart_reasons, **more
+        )
+        find = getattr(innermost_backend(compiler_fn), "frames", None)
+        if find is None or any(more.get(name) for name in ("export", "package", "distributed_state")):
+            return trace()
+        found: Frames | None = find()
+        if found is None:
+            return trace()
+        return found.compile(Frame(code, globals, locals, closure, compiler_fn, one_graph), trace)
+
+    return compile_frame
+
+
+def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> None:
+    """Call `then` with the guards on sizes as text, by language, once torch has built the guards of a trace.
+
+    torch writes them as it builds, and freezes the shapes; nothing is asked of them afterwards.
+    """
+    env = output.tracer_output.output_graph.shape_env
+    produce, build = env.produce_guards_verbose, output.build_guards
+    shape: dict[str, list[str]] = {}
+
+    def produce_guards_verbose(*args: Any, **options: Any) -> Any:
+        made = produce(*args, **options)
+        for language, part in zip(options.get("langs", ()), made, strict=False):
+            shape[language] = list(part.exprs)
+        return made
+
+    def build_guards(*args: Any, **options: Any) -> Any:
+        env.produce_guards_verbose = produce_guards_verbose
+        try:
+            made = build(*args, **options)
+        finally:
+            del env.produce_guards_verbose
+        then(shape)
+        return made
+
+    output.build_guards = build_guards
+
+
+def initial_global_state() -> Any:
+    return convert_frame.initial_global_state

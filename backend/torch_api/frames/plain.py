@@ -1,0 +1,90 @@
+"""Constants and code objects as plain data (msgpack's), by an allow-list, and back. No pickle, no names looked up."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch._dynamo.bytecode_transformation import get_code_keys
+
+
+class Refused(Exception):
+    """This cannot be carried (when a frame is recorded), or is not as it was (when one is restored). `str()`: what."""
+
+
+Plain = Any  # what msgpack knows
+
+_SEQUENCES: dict[str, Any] = {"tuple": tuple, "frozenset": frozenset, "Size": torch.Size, "list": list}
+_NAMED_BY_TORCH = (torch.dtype, torch.layout, torch.memory_format)
+
+
+def to_plain(value: Any) -> Plain:
+    """One item `[tag, content]`. Raises Refused for anything that is not on the list."""
+    kind = type(value)
+    if value is None or kind in (bool, str, bytes):
+        return ["v", value]
+    if kind is int:
+        return ["v", value] if -(2**63) <= value < 2**63 else ["i", str(value)]
+    if kind is float:
+        return ["f", value.hex()]
+    if kind is complex:
+        return ["c", [value.real.hex(), value.imag.hex()]]
+    if value is Ellipsis:
+        return ["e", None]
+    if kind in _SEQUENCES.values():
+        return ["s", [kind.__name__, *map(to_plain, value)]]
+    if kind is slice:
+        return ["l", [to_plain(part) for part in (value.start, value.stop, value.step)]]
+    if kind is torch.device:
+        return ["d", str(value)]
+    if kind in _NAMED_BY_TORCH:
+        return ["t", str(value).removeprefix("torch.")]
+    if kind is types.CodeType:
+        return ["code", code_to_plain(value)]
+    raise Refused(f"a constant of {kind.__module__}.{kind.__qualname__}")
+
+
+def from_plain(item: Plain) -> Any:
+    """Raises Refused for a tag that is unknown; ValueError or TypeError for content that is not of its tag."""
+    tag, content = item
+    if tag == "s":
+        name, *items = content
+        return _SEQUENCES[name](map(from_plain, items))
+    read = _READ.get(tag)
+    if read is None:
+        raise Refused(f"unknown constant {tag!r:.20}")
+    return read(content)
+
+
+def _named_by_torch(name: str) -> Any:
+    found = getattr(torch, name)
+    if type(found) not in _NAMED_BY_TORCH:
+        raise Refused("not a constant of torch")
+    return found
+
+
+def code_to_plain(code: types.CodeType) -> Plain:
+    """All of a code object. Its constants are on the list of `to_plain`."""
+    return [to_plain(getattr(code, name)) for name in get_code_keys()]
+
+
+def code_from_plain(data: Plain, rename: Mapping[str, str]) -> types.CodeType:
+    """A code object. rename: names that it looks up, as they are called in this process."""
+    values = dict(zip(get_code_keys(), map(from_plain, data), strict=True))
+    values["co_names"] = tuple(rename.get(name, name) for name in values["co_names"])
+    return types.CodeType(*values.values())
+
+
+_READ: dict[str, Any] = {
+    "v": lambda content: content,
+    "i": int,
+    "f": float.fromhex,
+    "c": lambda content: complex(*map(float.fromhex, content)),
+    "e": lambda content: Ellipsis,
+    "l": lambda content: slice(*map(from_plain, content)),
+    "d": torch.device,
+    "t": _named_by_torch,
+    "code": lambda content: code_from_plain(content, {}),
+}

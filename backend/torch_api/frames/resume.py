@@ -1,0 +1,71 @@
+"""Resume functions (what follows a graph break) as plain data, and installed again, so that Dynamo can go on with one.
+
+Dynamo keeps notes on each one that it generated: should it not be restored but traced, and break the graph again, the
+next resume function is generated from the original code. So the notes are carried as well.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from torch._dynamo.bytecode_transformation import transform_code_object
+from torch._dynamo.resume_execution import ContinueExecutionCache, ResumeFunctionMetadata
+
+from .plain import Plain, Refused, code_from_plain, code_to_plain
+
+
+def original_of(code: types.CodeType) -> types.CodeType:
+    """The user's code that a resume function continues; `code` itself if it is none."""
+    notes = ContinueExecutionCache.generated_code_metadata.get(code)
+    return code if notes is None else notes.code
+
+
+def pack_resume(function: types.FunctionType, root: types.CodeType, space: Mapping[str, Any]) -> Plain:
+    """[code, its name, whether it is a factory, notes]. root: the frame that the graph broke in. Raises Refused."""
+    code, factory, name, globals_ = function.__code__, False, function.__name__, function.__globals__
+    if not code.co_name.startswith("torch_dynamo_resume") and function.__closure__:  # made from a closure, when called
+        held = dict(zip(code.co_freevars, (cell.cell_contents for cell in function.__closure__), strict=True))
+        code, factory, name, globals_ = held["code"], True, held["name"], held["f_globals"]
+    notes = ContinueExecutionCache.generated_code_metadata.get(code)
+    if notes is None or globals_ is not space or notes.code is not original_of(root):
+        raise Refused(f"a resume function of another frame: {code.co_name}")
+    said = [
+        notes.boxed_call,
+        list(notes.prefix_block_target_offset_remap),
+        [[list(place), list(map(list, offsets.items()))] for place, offsets in notes.block_target_offset_remap.items()],
+    ]
+    return [code_to_plain(code), name, factory, said]
+
+
+def make_resume(data: Plain, rename: Mapping[str, str], space: dict[str, Any], root: types.CodeType) -> Any:
+    packed, name, factory, (boxed, prefix, blocks) = data
+    code = code_from_plain(packed, rename)
+    original = original_of(root)
+    ContinueExecutionCache.generated_code_metadata[code] = ResumeFunctionMetadata(
+        original,
+        instructions=_instructions(original),
+        boxed_call=boxed,
+        prefix_block_target_offset_remap=list(prefix),
+        block_target_offset_remap={tuple(place): dict(offsets) for place, offsets in blocks},
+    )
+    if not factory:
+        return types.FunctionType(code, space, name)
+
+    def make(closure: tuple[types.CellType, ...]) -> types.FunctionType:
+        return types.FunctionType(code, space, name, None, closure)
+
+    return make
+
+
+def _instructions(code: types.CodeType) -> list[Any]:
+    """As Dynamo sees them when it generates a resume function."""
+    kept: list[Any] = []
+
+    def keep(instructions: list[Any], options: dict[str, Any]) -> None:
+        kept.extend(copy.deepcopy(instructions))
+
+    transform_code_object(code, keep)
+    return kept

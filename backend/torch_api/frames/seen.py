@@ -1,0 +1,53 @@
+"""What is noted of the frame that a thread is tracing. Names nothing of torch: it is there on every version."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+def unsupported() -> str | None:
+    """Why frames are traced as ever on this torch; None where they are recorded and restored."""
+    if torch.__version__.split("+")[0].split(".")[:2] == ["2", "13"]:
+        return None
+    return f"frames are restored on torch 2.13 only; this is {torch.__version__}"
+
+
+@dataclass(slots=True)
+class Seen:
+    """looked_at: sources of values that the trace asked anything of, guarded or not. inlined: code that was traced
+    through, with the globals it reads. marked: ids of tensors that the trace marked as static. unguarded: guards that
+    torch leaves out. graphs: by backend id, where a compiled graph is kept, or why it is not. installed: globals of
+    each OutputGraph, by its id.
+    """
+
+    looked_at: dict[Any, None] = field(default_factory=dict)
+    inlined: dict[types.CodeType, dict[str, Any]] = field(default_factory=dict)
+    marked: dict[int, Any] = field(default_factory=dict)
+    unguarded: list[Any] = field(default_factory=list)
+    graphs: dict[str, Any] = field(default_factory=dict)
+    installed: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+
+_thread = threading.local()
+
+
+def seen() -> Seen | None:
+    """Of the frame that this thread is tracing; None when nobody wants to know."""
+    return getattr(_thread, "seen", None)
+
+
+@contextlib.contextmanager
+def watching(into: Seen | None) -> Iterator[None]:
+    before = seen()
+    _thread.seen = into
+    try:
+        yield
+    finally:
+        _thread.seen = before

@@ -1,0 +1,63 @@
+"""What Dynamo learnt of a frame's sizes (its pgo.py) as plain data, and put back. Read on 2.13."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+from .. import compile as compat
+from .dynamic_sizes import _takes_closure
+from .plain import Plain
+
+pgo = compat.pgo
+
+
+def _id(code: types.CodeType, closure: Any) -> Any:
+    return pgo.CodeId.make(code, closure) if _takes_closure else pgo.CodeId.make(code)
+
+
+def pack_sizes(code: types.CodeType, closure: Any) -> Plain:
+    """By source name: what number, sizes and strides an input was seen to have. `?`: they vary."""
+    state = pgo.get_code_state().get(_id(code, closure))
+    if state is None:
+        return {}
+    return {
+        name: [_pack(one.scalar), _pack(one.size), _pack(one.stride)] for name, one in state.automatic_dynamic.items()
+    }
+
+
+def _pack(value: Any) -> Plain:
+    if value is pgo.auto_dynamic:
+        return "?"
+    if value is pgo.auto_unset:
+        return "-"
+    if isinstance(value, pgo.InferStride):
+        return {"d": value.dim}
+    return [_pack(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _unpack(value: Plain) -> Any:
+    if value == "?":
+        return pgo.auto_dynamic
+    if value == "-":
+        return pgo.auto_unset
+    if isinstance(value, dict):
+        return pgo.InferStride(value["d"])
+    return tuple(map(_unpack, value)) if isinstance(value, list) else value
+
+
+def restore_sizes(code: types.CodeType, closure: Any, data: Plain) -> None:
+    """As if this process had traced the frame: the next call with other sizes makes them dynamic."""
+    if not data:
+        return
+    known = pgo.get_code_state()[_id(code, closure)].automatic_dynamic
+    for name, (scalar, size, stride) in data.items():
+        if name not in known:
+            known[name] = pgo.FrameStateSizeEntry(_unpack(scalar), _unpack(size), _unpack(stride))
+
+
+def mark_static(tensor: torch.Tensor) -> None:
+    """As a trace marks a module's parameters, for frames that are compiled later."""
+    torch._dynamo.mark_static_address(tensor, guard=False)

@@ -1,0 +1,170 @@
+"""Dynamo's sources (where a value of a frame is found) as rows of plain data, and back; and values read through them.
+
+Only classes of sources that are listed here; an unknown one, or a source whose fields are not plain, is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch._dynamo import guards as dynamo_guards
+from torch._dynamo import source as dynamo
+from torch._guards import ChainedSource, Source, TracingContext, tracing
+
+from .plain import Plain, Refused, from_plain, to_plain
+
+__all__ = ["ChainedSource", "GlobalSource", "Live", "LocalSource", "Source", "SourceTable", "read_sources", "root_of"]
+
+GlobalSource = dynamo.GlobalSource
+LocalSource = dynamo.LocalSource
+
+_NAMES = """
+    LocalSource GlobalSource AttrSource CellContentsSource GenericAttrSource TypeDictSource TypeMROSource CodeSource
+    ClosureSource GradSource ParamBufferSource UnspecializedParamBufferSource TensorPropertySource NegateSource
+    ConvertIntSource DefaultsSource GetItemSource ConstDictKeySource DictGetItemSource DictSubclassGetItemSource
+    ListGetItemSource TupleIteratorGetItemSource NamedTupleFieldsSource DataclassFieldsSource TypeSource NNModuleSource
+    UnspecializedNNModuleSource UnspecializedBuiltinNNModuleSource GlobalStateSource ShapeEnvSource WeakRefCallSource
+    CallFunctionNoArgsSource FloatTensorSource CallMethodItemSource NumpyTensorSource DynamicScalarSource
+    NonSerializableSetGetItemSource SkipGuardSource ImportSource
+"""
+_CLASSES: dict[str, Any] = {name: getattr(dynamo, name) for name in _NAMES.split() if hasattr(dynamo, name)}
+
+
+class SourceTable:
+    """Sources by number, each once; a source's base has a smaller number."""
+
+    def __init__(self) -> None:
+        self.rows: list[Plain] = []
+        self._numbers: dict[Source, int] = {}
+
+    def __contains__(self, source: Source) -> bool:
+        return source in self._numbers
+
+    def number(self, source: Source) -> int:
+        """Raises Refused."""
+        found = self._numbers.get(source)
+        if found is None:
+            row = self._row(source)
+            found = self._numbers[source] = len(self.rows)
+            self.rows.append(row)
+        return found
+
+    def _row(self, source: Source) -> Plain:
+        kind = type(source).__name__
+        if _CLASSES.get(kind) is not type(source):
+            raise Refused(f"a source of {kind}: {source.name}")
+        row: list[Any] = [kind]
+        is_slice = isinstance(source, dynamo.GetItemSource) and source.index_is_slice
+        for field in _fields(kind):
+            value = getattr(source, field)
+            if isinstance(value, Source):
+                row.append(["source", self.number(value)])
+            elif isinstance(value, dynamo.TensorProperty):
+                row.append(["property", value.name])
+            elif is_slice and field == "index":
+                row.append(to_plain(source.unpack_slice()))
+            elif is_slice and field == "index_is_slice":
+                row.append(to_plain(False))
+            else:
+                row.append(to_plain(value))
+        return row
+
+
+@functools.cache
+def _fields(kind: str) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(_CLASSES[kind]) if field.init)
+
+
+def read_sources(rows: Sequence[Plain], rename: Mapping[str, str]) -> list[Source]:
+    """rename: globals that Dynamo installed, as they are called in this process. Raises Refused."""
+    made: list[Source] = []
+    with tracing(TracingContext(None)):  # one kind of source adds a guard to the trace that makes it
+        for kind, *values in rows:
+            cls = _CLASSES.get(kind)
+            if cls is None:
+                raise Refused(f"a source of {kind!r:.40}")
+            arguments = [_argument(item, made) for item in values]
+            if cls is dynamo.GlobalSource:
+                arguments[0] = rename.get(arguments[0], arguments[0])
+            made.append(cls(*arguments))
+    return made
+
+
+def _argument(item: Plain, made: Sequence[Source]) -> Any:
+    tag, content = item
+    if tag == "source":
+        return made[content]
+    if tag == "property":
+        return dynamo.TensorProperty[content]
+    return from_plain(item)
+
+
+def root_of(source: Source) -> Source:
+    """The local or global that a source begins with."""
+    while isinstance(source, ChainedSource):
+        source = source.base
+    return source
+
+
+def is_of_frame(source: Source) -> bool:
+    """Whether it leads to a value that was there before the trace, and not to one that the trace itself makes."""
+    root = root_of(source)
+    return not isinstance(root, _MADE)
+
+
+_MADE = tuple(
+    getattr(dynamo, name)
+    for name in """
+    TempLocalSource SyntheticLocalSource RandomValueSource EphemeralSource ConstantSource BackwardStateSource
+    CurrentStreamSource ShapeEnvSource GlobalStateSource TorchFunctionModeStackSource
+    """.split()
+    if hasattr(dynamo, name)
+)
+
+
+class Live:
+    """A frame's values, each read once through its source, as torch's guard builder reads them."""
+
+    def __init__(self, local_scope: dict[str, Any], global_scope: dict[str, Any]) -> None:
+        self._locals = local_scope
+        self._globals = global_scope
+        self._scope = {"L": local_scope, "G": global_scope, "__builtins__": vars(__import__("builtins")).copy()}
+        self._helpers = dynamo_guards._get_closure_vars()
+        self._known: dict[Source, Any] = {}
+
+    def __call__(self, source: Source) -> Any:
+        """Raises Refused where nothing is found."""
+        try:
+            return self._known[source]
+        except KeyError:
+            pass
+        try:
+            value = self._read(source)
+        except Refused:
+            raise
+        except Exception as error:  # noqa: BLE001 - what a user's attribute raises; the frame is traced
+            raise Refused(f"{source.name} cannot be read: {type(error).__name__}: {error}") from None
+        self._known[source] = value
+        return value
+
+    def _read(self, source: Source) -> Any:
+        """The commonest kinds without `eval`, which is a third of a restore's time otherwise."""
+        kind = type(source)
+        if kind is dynamo.LocalSource:
+            return self._locals[source.local_name]
+        if kind is dynamo.GlobalSource:
+            return self._globals[source.global_name]
+        if isinstance(source, ChainedSource):
+            base = self(source.base)
+            if kind in (dynamo.AttrSource, dynamo.UnspecializedParamBufferSource, dynamo.CellContentsSource):
+                return getattr(base, source.member)
+            if isinstance(source, (dynamo.NNModuleSource, dynamo.SkipGuardSource)):
+                return base
+            if kind is dynamo.DictGetItemSource and not isinstance(source.index, Source):
+                return base[source.index]
+            if kind is dynamo.TypeSource:
+                return type(base)
+        return source.get_value(self._scope, self._helpers, self._known)

@@ -1,0 +1,137 @@
+"""The state around a frame that a trace may read under no guard, in Dynamo's own words. Describes; compares nothing."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._functorch.pyfunctorch
+from torch._dynamo import convert_frame, graph_bytecode_inputs, trace_rules
+from torch._dynamo.bytecode_transformation import unique_id
+from torch._dynamo.eval_frame import innermost_backend
+from torch._dynamo.output_graph import get_builtins_dict
+from torch._dynamo.utils import CleanupHook
+from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
+from torch._ops import HigherOrderOperator
+from warmgraph.hashing import foreign
+
+from .plain import Refused
+
+__all__ = [
+    "HigherOrderOperator", "convert_frame", "fresh_name", "get_builtins_dict", "install_global", "marks_of",
+    "named_backend", "refuse_modes", "settings", "words",
+]  # fmt: skip
+
+
+def refuse_modes() -> None:
+    """Raises Refused in surroundings that no record speaks of."""
+    if torch._C._len_torch_function_stack() or convert_frame.torch_function_mode_stack_state_mgr.stack:
+        raise Refused("a __torch_function__ mode is on")
+    if torch._C._len_torch_dispatch_stack():
+        raise Refused("a __torch_dispatch__ mode is on")
+    if top_saved_tensors_hooks() is not None:
+        raise Refused("saved-tensors hooks are on")
+    if torch._functorch.pyfunctorch.retrieve_all_functorch_interpreters():
+        raise Refused("inside a transform of torch.func")
+    compiled = torch._dynamo.compiled_autograd
+    if compiled.in_compiled_autograd_region or compiled.compiled_autograd_enabled:
+        raise Refused("compiled autograd is on")
+    module = torch.nn.modules.module  # read by a trace under no guard
+    if any(value for name, value in vars(module).items() if name.startswith("_global_") and name.endswith("hooks")):
+        raise Refused("hooks for all modules are registered")
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        raise Refused("a process group is initialized: rank and world size may be folded in")
+    if convert_frame._bytecode_hooks:
+        raise Refused("hooks that change Dynamo's bytecode are registered")
+    if any(foreign(handler) is not None for handler in _substitutes()):
+        raise Refused("torch.compiler.substitute_in_graph was used")
+
+
+def _substitutes() -> Iterator[Any]:
+    """Python functions that Dynamo traces in the place of compiled ones."""
+    from torch._dynamo.variables.functions import PolyfilledFunctionVariable
+
+    yield from PolyfilledFunctionVariable._get_polyfill_handlers().values()
+
+
+def words() -> dict[str, str]:
+    """Name -> text, all that a guard of the whole process is about and what is folded in beside it."""
+    state = convert_frame.initial_global_state
+    return {
+        "global state": str(state.__getstate__()) if state is not None else "",
+        "device": str(torch.utils._device.CURRENT_DEVICE),
+        "dual level": str(torch.autograd.forward_ad._current_level),
+        "overwrite params": str(torch.__future__.get_overwrite_module_params_on_conversion()),
+        "anomaly": f"{torch.is_anomaly_enabled()} {torch.is_anomaly_check_nan_enabled()}",
+        "private device": torch._C._get_privateuse1_backend_name(),
+        "checkpoint": str(torch.autograd._is_checkpoint_valid()),
+    }
+
+
+def settings() -> Iterator[tuple[str, Any]]:
+    """Settings of Dynamo that reach a trace."""
+    for name, value in sorted(torch._dynamo.config.get_config_copy().items()):
+        if name not in _SHOW_ONLY and not name.startswith(("debug_", "log_")):
+            yield name, value
+
+
+_SHOW_ONLY = frozenset("verbose verify_correctness output_code base_dir repro_level repro_after".split())
+
+
+def marks_of(function: Any) -> str:
+    """What decorators of torch told Dynamo to do with a function (disable, allow in graph, ...). Raises Refused."""
+    space = getattr(function, "__dict__", {})
+    if space.get("_dynamo_marked_constant", False):
+        name = getattr(function, "__qualname__", "a function")
+        raise Refused(f"{name} is assume_constant_result: what it gave is folded in under no guard")
+    said = [name for name in space if name.startswith(("_torchdynamo", "_dynamo"))]
+    said += [name for name in _tables() if id(function) in getattr(trace_rules, name)]
+    return ",".join(sorted(said))
+
+
+@functools.cache
+def _tables() -> tuple[str, ...]:
+    names = ("_allowed_callable_ids", "_disallowed_callable_ids", "_nonstrict_trace_callable_ids", "_leaf_function_ids")
+    return tuple(name for name in names if hasattr(trace_rules, name))
+
+
+def named_backend(compiler_fn: Any) -> str:
+    """Name, mode, options and `dynamic` as given to torch.compile. Raises Refused."""
+    inner: Any = innermost_backend(compiler_fn)
+    if not isinstance(inner, torch._TorchCompileWrapper):
+        raise Refused("the backend was given as a function")
+    options = sorted((inner.kwargs.get("options") or {}).items())
+    return repr((inner.compiler_name, options, inner.kwargs.get("mode"), inner.dynamic))
+
+
+def is_pytree_registry(value: Any) -> bool:
+    return value is torch.utils._pytree.SUPPORTED_NODES
+
+
+def is_namespace_of_operators(value: types.ModuleType) -> bool:
+    """Whether it is `torch.ops.<name>`."""
+    name = str(getattr(value, "__name__", ""))
+    return name.startswith("torch.ops.") and getattr(torch.ops, name.removeprefix("torch.ops."), None) is value
+
+
+def has_user_objects() -> bool:
+    """Whether the graph just traced refers to objects of this process (streams)."""
+    return bool(graph_bytecode_inputs.has_user_objects())
+
+
+_PREFIXES = {"graph": "__compiled_fn", "builtins": "__builtins_dict__", "resume": "__resume_at", "module": "___module"}
+
+
+def fresh_name(kind: str) -> str:
+    """For a global that Dynamo would install under a name of its own, unique in this process."""
+    return str(unique_id(_PREFIXES[kind], with_uuid=True))
+
+
+def install_global(space: dict[str, Any], name: str, value: Any) -> Callable[..., None]:
+    """Returns what removes it again."""
+    hook: Callable[..., None] = CleanupHook.create(space, name, value)
+    return hook

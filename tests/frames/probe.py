@@ -1,0 +1,71 @@
+"""What a probe is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+def _default() -> tuple[Any, ...]:
+    return (torch.arange(4.0),)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """program, entry: source, and the function compiled of it (`model`: an instance of MLP). edit: (old, new) in the
+    source. change: of the loaded scene. around: a context for the call. args: of the call. restores: the change does
+    not matter, and the frame must be restored. agrees: results may be the same before and after. refused: text in the
+    reason why it is never recorded. after: whether the change can also be made between two calls. before: what every
+    step does first. random: results are random.
+    """
+
+    program: str
+    entry: str
+    edit: tuple[str, str] | None = None
+    change: Callable[[Any], Any] | None = None
+    around: Callable[[], Any] | None = None
+    args: Callable[[], tuple[Any, ...]] = _default
+    restores: bool = False
+    agrees: bool = False
+    refused: str | None = None
+    after: bool = True
+    before: Callable[[], Any] | None = None
+    random: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+PROBES: dict[str, Probe] = {}
+
+
+def put(name: str, program: str, entry: str, **more: Any) -> None:
+    assert name not in PROBES, name
+    PROBES[name] = Probe(program, entry, **more)
+
+
+def set_(path: str, value: Any) -> Callable[[Any], None]:
+    """Sets an attribute of the scene (`m.SCALE`)."""
+
+    def change(scene: Any) -> None:
+        *base, last = path.split(".")
+        for part in base:
+            scene = getattr(scene, part)
+        setattr(scene, last, value)
+
+    return change
+
+
+def args(make: Callable[[], tuple[Any, ...]]) -> Callable[[Any], None]:
+    """Other arguments."""
+
+    def change(scene: Any) -> None:
+        scene.args = make()
+
+    return change
+
+
+def frames(found, *outcomes):
+    """Events of these outcomes."""
+    return [event for event in found["events"] if event[0] in outcomes]

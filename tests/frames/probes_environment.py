@@ -1,0 +1,124 @@
+"""Probes of what is around a call: modes, defaults, settings, the environment, torch's own tables."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from probe import put
+from probes_modules import MLP
+
+SMALL = """
+import os, torch
+def scaled(x): return x * 2
+def makes(x): return x + torch.ones(4)
+def counts(x): return x * torch.get_num_threads()
+def default_type(x): return x * 5 if torch.get_default_dtype() is torch.float64 else x * 1.5
+def has_grad(x): return x * 2 if torch.is_grad_enabled() else x * 3
+def autocast_on(x): return x * 2 if torch.is_autocast_enabled("cpu") else x * 3
+def autocast_type(x): return x * 2 if torch.get_autocast_dtype("cpu") is torch.float16 else x * 3
+def deterministic(x): return x * 2 if torch.are_deterministic_algorithms_enabled() else x * 3
+def inference(x): return x * 2 if torch.is_inference_mode_enabled() else x * 3
+def from_env(x): return x * float(os.environ.get("WG_FACTOR", "1"))
+def from_getenv(x): return x * float(os.getenv("WG_FACTOR", "1"))
+def in_env(x): return x * 2 if "WG_FACTOR" in os.environ else x * 3
+def product(x): return x[:, None] * torch.ones(1, 4) @ x
+def within_no_grad(x):
+    with torch.no_grad(): y = x * 2
+    return y + x
+def within_autocast(x):
+    with torch.autocast("cpu", torch.bfloat16): return x[None] @ x[:, None]
+def is_compiling(x): return x * 2 if torch.compiler.is_compiling() else x * 3
+def matmul_precision(x): return x * 2 if torch.get_float32_matmul_precision() == "medium" else x * 3
+def cudnn(x): return x * 2 if torch.backends.cudnn.enabled else x * 3
+def mkldnn(x): return x * 2 if torch.backends.mkldnn.enabled else x * 3
+def rank(x): return x * 2 if torch.distributed.is_initialized() else x * 3
+"""
+
+
+def model(name, **more):
+    put(f"around: {name}", MLP, "model", **{"args": lambda: (torch.randn(4, 8),), **more})
+
+
+def small(entry, name, **more):
+    put(f"around: {entry}, {name}", SMALL, entry, **more)
+
+
+def factor(value):
+    return lambda scene: os.environ.__setitem__("WG_FACTOR", value)
+
+
+model("no_grad", around=torch.no_grad, agrees=True)
+model("inference_mode", around=torch.inference_mode, agrees=True)
+model("autocast", around=lambda: torch.autocast("cpu", torch.bfloat16))
+model("autocast to half", around=lambda: torch.autocast("cpu", torch.float16))
+model("deterministic algorithms", change=lambda s: torch.use_deterministic_algorithms(True), agrees=True)
+model("default device", around=lambda: torch.device("cpu"), agrees=True)
+model("default dtype", change=lambda s: torch.set_default_dtype(torch.float64), agrees=True)
+model("threads", change=lambda s: torch.set_num_threads(2), agrees=True)
+model("matmul precision", change=lambda s: torch.set_float32_matmul_precision("medium"), agrees=True)
+model("anomaly mode", around=lambda: torch.autograd.set_detect_anomaly(True), agrees=True)
+model("denormals", change=lambda s: torch.set_flush_denormal(True), agrees=True, after=False)
+model(
+    "saved-tensors hooks",
+    around=lambda: torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x),
+    agrees=True,
+)
+model(
+    "a setting of Dynamo", change=lambda s: setattr(torch._dynamo.config, "capture_scalar_outputs", True), agrees=True
+)
+model("specialize_float", change=lambda s: setattr(torch._dynamo.config, "specialize_float", False), agrees=True)
+model(
+    "a setting of Inductor",
+    change=lambda s: setattr(torch._inductor.config, "emulate_precision_casts", True),
+    agrees=True,
+)
+model("a setting of functorch", change=lambda s: setattr(torch._functorch.config, "cse", False), agrees=True)
+model("fullgraph", options={"fullgraph": True}, restores=True)
+model("dynamic", options={"dynamic": True}, restores=True)
+
+
+class Doubling(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), options=None):
+        out = function(*args, **(options or {}))
+        return out * 2 if function is torch.relu else out
+
+
+model("a torch-function mode", around=Doubling)
+
+
+class Logged(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), options=None):
+        return function(*args, **(options or {}))
+
+
+model("a dispatch mode", around=Logged, agrees=True)
+
+small("scaled", "nothing", restores=True)
+small("makes", "default dtype", change=lambda s: torch.set_default_dtype(torch.float64))
+small("makes", "default device", around=lambda: torch.device("meta"))
+small("counts", "threads", change=lambda s: torch.set_num_threads(2), after=False)
+small("default_type", "default dtype", change=lambda s: torch.set_default_dtype(torch.float64))
+small("has_grad", "no_grad", around=torch.no_grad)
+small("autocast_on", "autocast", around=lambda: torch.autocast("cpu", torch.bfloat16))
+small(
+    "autocast_type",
+    "its type where it is off",
+    change=lambda s: torch.set_autocast_dtype("cpu", torch.float16),
+    after=False,
+)
+small("deterministic", "switched on", change=lambda s: torch.use_deterministic_algorithms(True))
+small("inference", "inference mode", around=torch.inference_mode, agrees=True)
+small("from_env", "a variable", change=factor("5"))
+small("from_env", "a variable of the same length", change=factor("5"), before=lambda: factor("2")(None))
+small("from_env", "another variable", change=lambda s: os.environ.__setitem__("WG_OTHER", "5"), agrees=True)
+small("from_getenv", "a variable", change=factor("5"))
+small("in_env", "a variable", change=factor("5"))
+small("product", "matmul precision", change=lambda s: torch.set_float32_matmul_precision("medium"), agrees=True)
+small("within_no_grad", "no_grad", around=torch.no_grad, agrees=True)
+small("within_autocast", "autocast", around=lambda: torch.autocast("cpu", torch.float16), agrees=True)
+small("is_compiling", "nothing", restores=True)
+small("matmul_precision", "medium", change=lambda s: torch.set_float32_matmul_precision("medium"), after=False)
+small("cudnn", "off", change=lambda s: setattr(torch.backends.cudnn, "enabled", False), after=False)
+small("mkldnn", "off", change=lambda s: torch.backends.mkldnn.set_flags(False), after=False, agrees=True)
+small("rank", "nothing", restores=True)
