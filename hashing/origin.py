@@ -92,7 +92,7 @@ def named_by_torch(code: Any) -> bool:
     if not is_torch_or_stdlib(code.__globals__.get("__name__")) or not is_torch_or_stdlib_code(code):
         return False
     if code.__closure__ is None and not hasattr(code, "__wrapped__"):
-        return (code.__defaults__ is code.__kwdefaults__ is None) or foreign(code) is None
+        return (code.__defaults__ is None and code.__kwdefaults__ is None) or foreign(code) is None
     return _leads_back(code) and foreign(code) is None
 
 
@@ -127,7 +127,8 @@ def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
     """
     kind = type(value)  # the most frequent ones first: a process's first key asks of 20,000 values
     if kind is types.FunctionType:
-        if value.__closure__ is value.__defaults__ is value.__kwdefaults__ is None and not value.__dict__:
+        simple = value.__closure__ is None and value.__defaults__ is None and value.__kwdefaults__ is None
+        if simple and not value.__dict__:
             return None if _is_ours(value) else value
     elif (kind is type and _is_toolchain(value.__module__)) or (clean is not None and id(value) in clean):
         return None

@@ -136,7 +136,7 @@ def _is_told(event: EventDict) -> bool:
         return False
     if event["outcome"] == "traced":
         return event["reason"] != Reason.ABSENT.value
-    return event["outcome"] != "verified" or event["reason"] is not None
+    return bool(event["outcome"] != "verified" or event["reason"] is not None)
 
 
 def _first_of_each(events: Iterable[EventDict], limit: int) -> list[EventDict]:
