@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import socket
@@ -39,11 +40,12 @@ def server() -> Iterator[Any]:
 
 
 def status(server: Any, host: str = "127.0.0.1") -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
-    connection.putrequest("GET", "/", skip_host=True)
-    connection.putheader("Host", host)
-    connection.endheaders()
-    return connection.getresponse().status
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)) as connection:
+        connection.putrequest("GET", "/", skip_host=True)
+        connection.putheader("Host", host)
+        connection.endheaders()
+        with connection.getresponse() as answer:
+            return answer.status
 
 
 @pytest.mark.parametrize("family", ["127.0.0.1", "::1"])
