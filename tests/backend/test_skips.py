@@ -272,7 +272,7 @@ def test_an_input_that_only_some_calls_may_write_to_is_told_of_when_it_is_found(
     assert [reason for reason, _ in told] == [Reason.SKIP_MUTATION]
 
 
-@pytest.mark.skipif(versions.at_hand() < (2, 13), reason="2.12 counts before it compares with the limit")
+@pytest.mark.skipif(versions.at_hand() < (2, 13), reason="2.12 goes on to record at a limit of 0")
 def test_a_function_recorded_too_often_says_so(watch, told):
     """Its inputs from earlier recordings lie elsewhere at each call."""
     listening.hear_recordings()
