@@ -5,6 +5,7 @@ case gave a wrong result once, here or in torch's own cache.
 """
 
 import pytest
+from warmgraph.backend.torch_api import versions
 
 PROGRAM = """
 import json, os, sys, torch, types, warmgraph
@@ -180,7 +181,10 @@ def run_both(folder, run_in):
 @pytest.mark.parametrize("name", NAMES)
 def test_another_meaning_is_never_served_the_first_ones_code(name, results):
     """Right in the process that compiled first, and right in the one that came after with other code."""
-    assert [found["found"][name] for found in results] == [True, True]
+    found = [one["found"][name] for one in results]
+    if name == "a_subclass_dispatches_otherwise" and versions.at_hand() == (2, 11) and "InternalTorch" in str(found[0]):
+        pytest.xfail("Dynamo 2.11 fails in the constructor of a wrapper, before any backend is called")
+    assert found == [True, True]
 
 
 def test_something_was_shared_all_the_same(results):

@@ -146,6 +146,8 @@ def test_a_class_among_the_settings_is_known_by_its_uuid_and_never_by_its_name(m
 def test_a_file_among_the_settings_is_known_by_its_content(tmp_path):
     """Profiles of collectives steer the schedule; the path says nothing."""
     name = "aten_distributed_optimizations.profile_guided_estimations_profile_path"
+    if f"inductor.{name}" not in SETTINGS:
+        pytest.skip("no such setting before 2.13")
     found = []
     for file, content in (("a", "1"), ("b", "1"), ("a", "2")):
         (tmp_path / file).write_text(content)
