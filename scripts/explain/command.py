@@ -135,7 +135,7 @@ def _is_told(event: EventDict) -> bool:
     if event["outcome"] in ("hit", "sick", "restored"):
         return False
     if event["outcome"] == "traced":
-        return event["reason"] != Reason.ABSENT.value
+        return bool(event["reason"] != Reason.ABSENT.value)
     return event["outcome"] != "verified" or event["reason"] is not None
 
 
