@@ -38,6 +38,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     }
     asked = asked_names((frame.code, *seen.inlined))
     look = Looking(live, known, asked)
+    _forget_stale(graph, seen)
     guards = dynamo.in_order(graph.guards)
     rows = [_row(guard, look, table, texts) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in seen.unguarded)}
@@ -92,6 +93,18 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
         raise Refused("it is exported")
     if graph.shape_env.specializations:
         raise Refused("mark_dynamic(specialize_on=...) compiles it several times")
+
+
+def _forget_stale(graph: Any, seen: Seen) -> None:
+    """Notes on builtins through a global of an attempt that was given up; the last attempt looked them up itself."""
+    own = seen.installed.get(id(graph), {})
+
+    def is_stale(source: Source) -> bool:
+        name = getattr(root_of(source), "global_name", "")
+        return name.startswith("__builtins_dict__") and name not in own
+
+    seen.unguarded = [guard for guard in seen.unguarded if not is_stale(guard.originating_source)]
+    seen.looked_at = {source: None for source in seen.looked_at if not is_stale(source)}
 
 
 def _row(guard: Any, look: Looking, table: SourceTable, texts: Texts) -> Plain:

@@ -135,8 +135,8 @@ def _is_told(event: EventDict) -> bool:
     if event["outcome"] in ("hit", "sick", "restored"):
         return False
     if event["outcome"] == "traced":
-        return event["reason"] != Reason.ABSENT.value
-    return bool(event["outcome"] != "verified" or event["reason"] is not None)
+        return bool(event["reason"] != Reason.ABSENT.value)
+    return event["outcome"] != "verified" or event["reason"] is not None
 
 
 def _first_of_each(events: Iterable[EventDict], limit: int) -> list[EventDict]:
