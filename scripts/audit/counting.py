@@ -175,7 +175,7 @@ class Auditor:
             if row is not None:
                 row.add(outcome, spent, saved)
                 row.bytes += event["bytes"] or 0
-        signer = event["signer"]
+        signer = event.get("signer")
         if signer is not None and outcome == "hit":
             by_signer = self.signers.row((_cut(signer, WORD), _cut(event["function"], FUNCTION) or "-"))
             if by_signer is not None:
