@@ -157,13 +157,14 @@ def publish(root: Path) -> Callable[..., str]:
         graphs: object = None,
         guards: str | None = None,
         variant: str = "v0",
+        namespace: str = "default",
         **facts: Scalar,
     ) -> str:
         told: Mapping[str, Scalar] = {"function": "forward", "file": "/src/model.py", "line": 7, "nodes": 12}
         told = {**told, "compile_seconds": 21.5, "host": "here", "torch": "2.13.0", "created": 1.7e9, **facts}
         parts = {"graph": "a" * 64, "inputs": "b" * 64}
         draft = Entry(key_of(number), variant, parts, guards, {"s0": "s77"}, (), told)
-        cache = open_cache(configure(dir=root))
+        cache = open_cache(configure(dir=root, namespace=namespace))
         blobs = [
             (Role.CPP_KERNEL, "kernel", b"\x7fELF" + key_of(number).encode() * 30),
             (Role.PART_TEXTS, "parts", _packed({"graph": f"call add {number}"} if texts is None else texts)),

@@ -228,7 +228,8 @@ def hostile(folder: Path) -> None:
     good = [encode_event(Event(outcome, time=NOW, **texts, differs=[NAME], seconds={NAME: 1.0})) for outcome in Outcome]  # type: ignore[arg-type]
     folder.mkdir()
     mixed = b"".join(one + line + b"\n" for one, line in zip(good, HOSTILE, strict=False))
-    (folder / "2026-09-21.h.jsonl").write_bytes(mixed + good[-1] + good[0][:50] + b"\n")
+    rest = b"".join(good[len(HOSTILE) :])
+    (folder / "2026-09-21.h.jsonl").write_bytes(mixed + rest + good[0][:50] + b"\n")
 
 
 def test_hostile_journals_are_read_around(run: Any, tmp_path: Path) -> None:

@@ -55,14 +55,11 @@ def test_a_share_is_all_only_when_it_is() -> None:
     assert (percent(0.9996), percent(1.0), percent(0.75)) == ("99.9 %", "100 %", "75.0 %")
 
 
-def test_an_entry_counts_in_each_namespace(run: Any, publish: Any, root: Path) -> None:
+def test_an_entry_counts_in_each_namespace(run: Any, publish: Any) -> None:
     """The same graph is stored once per namespace, and takes its room in each."""
     publish()
     one = run("audit", "--json").json["store"]
-    (root / "ns" / "nightly").mkdir(parents=True, mode=0o700)
-    for folder in ("entries", "objects"):
-        (root / folder).rename(root / "ns" / "nightly" / folder)
-    publish()
+    publish(namespace="nightly")
     named = ("--namespace", "default", "--namespace", "nightly", "--namespace", "default")
     both = run("audit", *named, "--json").json["store"]
     assert (both["entries"], both["bytes"]) == (2, 2 * one["bytes"])
