@@ -99,7 +99,10 @@ class Client:
         except Exception as error:  # noqa: BLE001 (every kind becomes ours)
             # Whatever answers may be no Redis, and redis-py's parser then raises nearly anything.
             failure = unavailable(error, self._url, doing, use)
-        raise failure  # out here, so that it does not carry `error` along
+        try:
+            raise failure  # out here, so that it does not carry `error` along
+        finally:
+            del failure  # whose traceback leads to this frame: connections would wait for the gc
 
     def warm_up(self) -> None:
         """Start connecting in the background; what comes of it shows when the client is used.
@@ -156,7 +159,7 @@ class Client:
             try:
                 inside(fresh.call, self._connect)
             except Exception as error:  # noqa: BLE001 (told to whoever waits)
-                fresh.error = error
+                fresh.error = error.with_traceback(None)  # which leads to `fresh`: as above
             finally:
                 fresh.done.set()
 
