@@ -44,6 +44,16 @@ def own_settings(tmp_path, monkeypatch, inductor_cache):
     reset_settings()
 
 
+@pytest.fixture(autouse=True)
+def no_classes_of_transformers(monkeypatch):
+    """A test of before may have loaded transformers here: torch's trees then know its classes, and keys speak of them."""
+    if "transformers" in sys.modules:
+        from torch.utils._pytree import SUPPORTED_NODES
+
+        for kind in [kind for kind in SUPPORTED_NODES if kind.__module__.startswith("transformers.")]:
+            monkeypatch.delitem(SUPPORTED_NODES, kind)
+
+
 @pytest.fixture(scope="session")
 def together(tmp_path_factory):
     """A folder that all of pytest's own processes share."""
