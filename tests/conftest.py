@@ -46,7 +46,7 @@ def own_settings(tmp_path, monkeypatch, inductor_cache):
 
 @pytest.fixture(autouse=True)
 def no_classes_of_transformers(monkeypatch):
-    """A test of before may have loaded transformers here: torch's trees then know its classes, and keys speak of them."""
+    """A test before may have loaded transformers: torch's trees then know its classes, and keys speak of them."""
     if "transformers" in sys.modules:
         from torch.utils._pytree import SUPPORTED_NODES
 
