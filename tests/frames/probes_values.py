@@ -197,7 +197,6 @@ value("truth", "__bool__ appears", change=lambda s: setattr(s.m.Thing, "__bool__
 value("truth", "__len__ appears", change=lambda s: setattr(s.m.Thing, "__len__", lambda a: 0))
 value("calls_len", "longer", change=lambda s: s.m.D.update(b=7.0))
 value("total", "another value", change=lambda s: s.m.D.update(a=7.0))
-value("text_of", "another value", change=set_("m.THING.v", 2.125))
 value("lowest", "another value", change=lambda s: s.m.LST.append(0.5))
 value(
     "isinst_meta",
