@@ -18,10 +18,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from warmgraph.cache import Outcome, read
 
 from .table import print_rows
 from .warm_start import machine
@@ -52,6 +55,7 @@ ALL = {
     "generate_static": Program("generate_static.py"),
     "vllm_offline": Program("vllm_offline.py", ("vllm",), backend=True),
 }
+_ENDS = (Outcome.HIT, Outcome.MISS, Outcome.BYPASS, Outcome.FAILED)
 WAYS = ("torch_cold", "torch_warm", "cold", "warm")
 
 
@@ -68,7 +72,7 @@ def run(program: Program, way: str, folder: Path) -> dict[str, Any]:
     }
     if way == "warm":
         environment |= {"PATH": str(Path(sys.executable).parent), "CXX": "/no/compiler"}
-    started = len(_events(folder))
+    before = _outcomes(folder)
     found = subprocess.run(
         _command(program, torchs=torchs), env=environment, capture_output=True, text=True, check=False, cwd=folder
     )
@@ -76,8 +80,8 @@ def run(program: Program, way: str, folder: Path) -> dict[str, Any]:
     if found.returncode or len(lines) != program.ranks:
         raise SystemExit(f"{program.file} ({way}) failed:\n{found.stdout[-2000:]}\n{found.stderr[-4000:]}")
     said = [json.loads(line) for line in lines]
-    outcomes = [event["outcome"] for event in _events(folder)[started:]]
-    counts = {name: outcomes.count(name) for name in ("hit", "miss", "bypass", "failure")}
+    ended = _outcomes(folder) - before
+    counts = {outcome.value: ended[outcome.value] for outcome in _ENDS}
     return {
         "first_call": max(one["first_call"] for one in said),
         "result": sorted(one["result"] for one in said),
@@ -95,12 +99,9 @@ def _command(program: Program, *, torchs: bool) -> list[str]:
     return [*ranks, *([file] if torchs else ["-m", "warmgraph", "run", file])]
 
 
-def _events(folder: Path) -> list[dict[str, Any]]:
-    """The journal's lines about graphs, of all processes, in their order."""
-    found = []
-    for path in (folder / "store" / "journal").rglob("*.jsonl"):
-        found += [json.loads(line) for line in path.read_text().splitlines() if '"outcome"' in line]
-    return [event for event in sorted(found, key=lambda event: event["time"]) if event.get("outcome") != "verified"]
+def _outcomes(folder: Path) -> Counter[str]:
+    """How every graph of all processes ended that used the store until now."""
+    return Counter(event["outcome"] for event in read(folder / "store" / "journal"))
 
 
 def measure(name: str, rounds: int) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
     if any(one["result"] != cold[0]["result"] for one in [*cold, *warm]):
         raise SystemExit(f"{name}: results differ: {[one['result'] for one in [*cold, *warm]]}")
     for one in warm:
-        if not one["counts"]["hit"] or one["counts"]["miss"] or one["counts"]["bypass"] or one["counts"]["failure"]:
+        if not one["counts"]["hit"] or sum(one["counts"].values()) != one["counts"]["hit"]:
             raise SystemExit(f"{name}: a warm run is not hits alone: {one['counts']}")
     seconds = {way: round(median(one["first_call"] for one in runs), 2) for way, runs in found.items()}
     same = found["torch_cold"][0]["result"] == cold[0]["result"]

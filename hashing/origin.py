@@ -144,8 +144,7 @@ def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
             if clean is not None:  # nothing is known of what led here
                 seen.clear()
             return item
-        if inner:
-            waiting += inner
+        waiting += inner
     return None
 
 
@@ -182,20 +181,13 @@ def _inside(value: Any) -> Iterable[Any] | None:
 def _inside_function(function: types.FunctionType) -> Iterable[Any] | None:
     if not _is_ours(function):
         return None
-    found = [getattr(function, "__wrapped__", None)]
-    if function.__defaults__ is not None:
-        found += function.__defaults__
-    if function.__kwdefaults__ is not None:
-        found += function.__kwdefaults__.values()
-    return found + _contents(function.__closure__) if function.__closure__ is not None else found
-
-
-def _contents(cells: tuple[types.CellType, ...]) -> list[Any]:
-    """What a function closes over, as far as it is bound."""
-    try:
-        return [cell.cell_contents for cell in cells]
-    except ValueError:
-        return [cell.cell_contents for cell in cells if cell != types.CellType()]
+    found = [function.__defaults__, function.__kwdefaults__, getattr(function, "__wrapped__", None)]
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # not bound yet
+            continue
+    return found
 
 
 def _is_ours(function: types.FunctionType) -> bool:

@@ -1,5 +1,6 @@
 """Fresh processes and fresh stores for every test. No test sees another's cache, or the user's."""
 
+import contextlib
 import fcntl
 import gc
 import importlib.util
@@ -93,6 +94,29 @@ def unset():
 def cleared():
     """The environment that `unset` leaves, for fixtures that outlive a test."""
     return unset()
+
+
+@pytest.fixture(scope="session")
+def fork_server():
+    """`with fork_server(folder, *modules, env=None) as ask`: answers to tasks, of fresh processes (fork_server.py)."""
+
+    @contextlib.contextmanager
+    def fork_server(folder, *modules, env=None):
+        command = [sys.executable, str(ROOT / "tests" / "fork_server.py"), str(folder), *modules]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
+
+            def ask(task):
+                process.stdin.write(json.dumps(task) + "\n")
+                process.stdin.flush()
+                answer = process.stdout.readline()
+                assert answer, f"the server ended with {process.wait()}"
+                return json.loads(answer)
+
+            yield ask
+            process.stdin.close()
+            process.wait(60)
+
+    return fork_server
 
 
 @pytest.fixture(scope="session")

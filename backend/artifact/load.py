@@ -36,24 +36,11 @@ def load(hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
 
     Raises whatever torch raises while loading; the caller treats all of it alike.
     """
-    gm = request.gm
     payload = _payload(hit, request)
-    result = payload.result
-    result.compiled_fw, result.compiled_bw = compiler.unpack(payload, hit, request)
-    with serving(hit.files), _loading():
-        compiled = result.wrap_post_compile(list(request.inputs), result.sanitized_aot_config, _fx_config(gm))
-    _replay_alias_guards(payload.alias_guards, gm)
-    run = _entry_point(compiled, gm)
+    compiled = _with_code(payload, hit, request, compiler)
+    _replay_alias_guards(payload.alias_guards, request.gm)
+    run = _entry_point(compiled, request.gm)
     return serialisable(run, lambda: _as_compiled(hit, request)) if is_to_be_saved() else run
-
-
-def _as_compiled(hit: Hit, request: Request) -> Any:
-    """AOTAutograd's result as a compile would hand it over, for torch to write to a file."""
-    result = _payload(hit, request).result
-    for side in (result.compiled_fw, result.compiled_bw):
-        if side is not None:
-            with_classes(side.result, request.gm)
-    return with_graph_of_torch(result)
 
 
 def load_alone(hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
@@ -62,12 +49,26 @@ def load_alone(hit: Hit, request: Request, compiler: Compiler) -> Callable[..., 
     The frame's own guards hold all that the entry's say.
     """
     payload = _payload(hit, request)
-    result = payload.result
-    result.guards_expr = None
-    result.compiled_fw, result.compiled_bw = compiler.unpack(payload, hit, request)
-    with no_trace_around(), serving(hit.files), _loading():
-        compiled = result.wrap_post_compile([], result.sanitized_aot_config, _fx_config(request.gm))
+    payload.result.guards_expr = None
+    with no_trace_around():
+        compiled = _with_code(payload, hit, request, compiler)
     return _entry_point(compiled, request.gm)
+
+
+def _with_code(payload: Payload, hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
+    """AOTAutograd's callable around the code that `compiler` unpacks."""
+    result = payload.result
+    result.compiled_fw, result.compiled_bw = compiler.unpack(payload, hit, request)
+    with serving(hit.files), _loading():
+        config = _fx_config(request.gm)
+        return result.wrap_post_compile(list(request.inputs), result.sanitized_aot_config, config)  # type: ignore[no-any-return]
+
+
+def _as_compiled(hit: Hit, request: Request) -> Any:
+    """AOTAutograd's result as a compile would hand it over, for torch to write to a file."""
+    result = _payload(hit, request).result
+    with_classes(result, request.gm)
+    return with_graph_of_torch(result)
 
 
 def mutated_by(hit: Hit, request: Request) -> frozenset[int]:

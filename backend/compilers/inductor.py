@@ -70,10 +70,8 @@ class Inductor:
 
     def unpack(self, payload: Payload, hit: Hit, request: Request) -> tuple[Any, Any]:
         result, rename = payload.result, renamer(hit.entry.symbols, request.key.slots)
+        with_classes(result, request.gm)
         forward, backward = result.compiled_fw, result.compiled_bw
-        for side in (forward, backward):
-            if side is not None:
-                with_classes(side.result, request.gm)
         if backward is None:
             return _Graph(forward.result, payload, rename), None
         return _Graph(forward.result, payload, rename), _Backward(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from warmgraph.cache import Event, Journal, Outcome, Reason, record
+from warmgraph.cache import Event, Journal, Outcome, Reason
 
-from ..reporting.report import Place
-from ..reporting.tracing import trace
+from ..reporting.report import Place, tell, timed
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +31,8 @@ class FrameReport:
     tried: int = 0
     bytes: int = 0
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        return timed(self.seconds, name)
 
     def restored(self, kept: Any) -> None:
         self.bytes = kept.hit.stored_bytes
@@ -80,5 +72,4 @@ class FrameReport:
             detail=detail[:500] if detail is not None else None,
             backend=self.backend,
         )
-        record(self.journal, event)
-        trace(event)
+        tell(self.journal, event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,22 @@ def place_of(gm: GraphModule) -> Place:
     return Place(frame.name, frame.filename, frame.lineno)
 
 
+@contextmanager
+def timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    """Add what passes meanwhile to the seconds of phase `name`."""
+    begin = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - begin
+
+
+def tell(journal: Journal | None, event: Event) -> None:
+    """To the journal and the counts, and to torch's trace."""
+    record(journal, event)
+    trace(event)
+
+
 @dataclass(slots=True)
 class Report:
     """Collects one graph's facts and seconds; one of `hit`, `miss`, `bypass`, `failed` closes it."""
@@ -56,14 +72,9 @@ class Report:
     _key: Key | None = None
     _name_of_key: str | None = None
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> AbstractContextManager[None]:
         """Time a phase (`hash`, `fetch`, `load`, `compile`, `publish`)."""
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+        return timed(self.seconds, name)
 
     def key(self, key: Key) -> None:
         self._key = key
@@ -183,5 +194,4 @@ class Report:
             backend=self.backend,
             signer=signer,
         )
-        record(self.journal, event)
-        trace(event)
+        tell(self.journal, event)

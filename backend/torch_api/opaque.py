@@ -17,11 +17,12 @@ def without_classes(graph: Any) -> None:
         graph.opaque_value_type_classes = dict.fromkeys(graph.opaque_value_type_classes)
 
 
-def with_classes(graph: Any, gm: GraphModule) -> None:
-    """The other way, from the values in the graph at hand. Raises KeyError if one is not there."""
-    if getattr(graph, "opaque_value_type_classes", None):
-        found = dict(_classes_in(gm))
-        graph.opaque_value_type_classes = {name: found[name] for name in graph.opaque_value_type_classes}
+def with_classes(result: Any, gm: GraphModule) -> None:
+    """The other way, for both graphs of a result, from the values in the graph at hand. KeyError: one is not there."""
+    for side in (result.compiled_fw, result.compiled_bw):
+        if side is not None and getattr(side.result, "opaque_value_type_classes", None):
+            found = dict(_classes_in(gm))
+            side.result.opaque_value_type_classes = {n: found[n] for n in side.result.opaque_value_type_classes}
 
 
 def _classes_in(gm: GraphModule) -> Iterator[tuple[str, type]]:

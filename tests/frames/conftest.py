@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-
 
 @pytest.fixture(scope="session")
-def _server():
-    command = [sys.executable, str(HERE / "server.py")]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    yield process
-    process.stdin.close()
-    process.wait(60)
-    process.stdout.close()
+def _server(fork_server):
+    with fork_server(Path(__file__).parent, "loaded") as ask:
+        yield ask
 
 
 @pytest.fixture
@@ -37,11 +28,7 @@ def ask(_server, inductor_cache):
             "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
             "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
         } | dict(environment)
-        _server.stdin.write(json.dumps(task) + "\n")
-        _server.stdin.flush()
-        answer = _server.stdout.readline()
-        assert answer, f"the server ended with {_server.wait()}"
-        found = json.loads(answer)
+        found = _server(task)
         assert "broken" not in found, found["broken"]
         return found
 

@@ -1,8 +1,8 @@
 """One change between a process that recorded a frame and one that may restore it: the result is plain torch's.
 
-Of each probe three fresh processes (forked; `server.py`): `save` traces and records; `changed` comes to its store with
-one thing changed, and is compared with `backend="inductor"` in that same process; `same` comes with nothing changed,
-has to restore where the probe can be recorded at all, and then makes the change and calls again, as `save` did.
+Of each probe three fresh processes (forked; `tests/fork_server.py`): `save` traces and records; `changed` comes to its
+store with one thing changed, and is compared with `backend="inductor"` in that same process; `same` comes with nothing
+changed, has to restore where the probe can be recorded at all, then makes the change and calls again, as `save` did.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 import torch
-from warmgraph.hashing import comes_with_torch, foreign, plain_defaults, sha256_hex
+from warmgraph.hashing import foreign, plain_defaults, sha256_hex
 
 from .. import operators as operators
 
@@ -73,27 +73,12 @@ class _Space:
             self.own = _digest(self.name, self.names)
         if self.name == _OF_FX:
             return
-        for name, value in self._candidates(clean):
-            if (type(value) not in _FUNCTIONS and not callable(value)) or foreign(value, clean) is None:
+        for name, value in tuple(self.names.items()):
+            kind = type(value)
+            if kind in _PLAIN or (kind not in _FUNCTIONS and not callable(value)) or foreign(value, clean) is None:
                 continue
             if not name.startswith(_OF_DYNAMO) and name not in _OF_PYTHON and f"{self.name}.{name}" not in _ELSEWHERE:
                 self.replaced[f"{self.name}.{name}"] = value
-
-    def _candidates(self, clean: set[int]) -> list[tuple[str, Any]]:
-        """What may be foreign here: all but simple functions of torch's files, which are most, and what is known."""
-        items = tuple(self.names.items())
-        function = types.FunctionType
-        new = [item for item in items if type(item[1]) not in _PLAIN and id(item[1]) not in clean]
-        return [
-            (name, value)
-            for name, value in new
-            if type(value) is not function
-            or value.__closure__ is not None
-            or value.__defaults__ is not None
-            or not comes_with_torch(value.__code__.co_filename)
-            or value.__dict__
-            or value.__kwdefaults__
-        ]
 
 
 # Where functions lie that graphs name, or that those call: one of them may be exchanged for another of torch's own.
@@ -118,13 +103,13 @@ _COMPILED = (
 def _digest(space: str, names: dict[str, Any]) -> str:
     lines = []
     for name, held in tuple(names.items()):
-        if type(held) in _PLAIN or f"{space}.{name}" in _ELSEWHERE:
+        if f"{space}.{name}" in _ELSEWHERE:
             continue
         # Dynamo itself wraps some functions at the first compile. (`torch.ops` would make a namespace of any name.)
-        value = getattr(held, "__wrapped__", held) if type(held) is types.FunctionType else held
-        if type(value) is types.FunctionType:
+        value = getattr(held, "__wrapped__", held) if isinstance(held, types.FunctionType) else held
+        if isinstance(value, types.FunctionType):
             where = f"{value.__code__.co_firstlineno} {value.__code__.co_name} {plain_defaults(value)}"
-        elif type(value) in _COMPILED:
+        elif isinstance(value, _COMPILED):
             where = value.__name__
         else:
             continue
@@ -168,9 +153,7 @@ def patched_functions(clean: set[int]) -> tuple[str, dict[str, Any]]:
     if len(sys.modules) != _seen:
         _seen = len(sys.modules)
         for name, module in tuple(sys.modules.items()):
-            if name in _modules or not name.startswith("torch"):
-                continue
-            if _counts(name) and isinstance(module, types.ModuleType):
+            if name not in _modules and isinstance(module, types.ModuleType) and _counts(name):
                 _modules[name] = module
                 _add(name, vars(module), module)
     if _versions != [*map(operators.dict_version, _names)]:

@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
+from ..versions import at_hand
+
 
 def unsupported() -> str | None:
     """Why frames are traced as ever on this torch; None where they are recorded and restored."""
-    if torch.__version__.split("+")[0].split(".")[:2] == ["2", "13"]:
+    if at_hand() == (2, 13):
         return None
     return f"frames are restored on torch 2.13 only; this is {torch.__version__}"
 

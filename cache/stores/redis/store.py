@@ -231,6 +231,7 @@ class RedisStore:
         [value] = self.clients.large.run(read_all, seconds, doing="read revocations", most_bytes=MAX_LIST_BYTES)
         if value:
             self._revoked(value)
+            self._revoked_tail = value[-_TAIL_BYTES:]
         return value or b""
 
     def install_scripts(self) -> int:

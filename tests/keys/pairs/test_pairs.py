@@ -2,23 +2,21 @@
 
 Each version compiles on a store of its own, and is the truth; then version 2 comes to the store that version 1 filled,
 and version 1 comes again. Four processes a pair, two where both are bypassed (forked from one that has torch loaded;
-`server.py`).
+`tests/fork_server.py`).
 """
 
 from __future__ import annotations
 
 import ast
-import json
+import contextlib
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-FILES = sorted(path for path in HERE.glob("*.py") if path.stem not in ("harness", "server") and path != Path(__file__))
+FILES = sorted(path for path in HERE.glob("*.py") if path.stem != "harness" and path != Path(__file__))
 
 
 def pairs() -> dict[str, dict[str, object]]:
@@ -43,32 +41,21 @@ WITH_INDUCTOR = {"reads", "reads_torch", "objects"}
 
 
 @pytest.fixture(scope="module")
-def serve(cleared):
+def serve(cleared, fork_server):
     """`serve(task)`: what a fresh process says to it."""
     # What is bypassed is compiled as Inductor does, and torch's own caches get some of it wrong.
     environment = cleared | {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
     servers = {}
 
-    def ask(task):
-        loaded = ["torch._inductor.compile_fx"] if task["pair"].partition("/")[0] in WITH_INDUCTOR else []
-        key = tuple(loaded)
-        if key not in servers:
-            command = [sys.executable, str(HERE / "server.py"), *loaded]
-            servers[key] = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-            )
-        process = servers[key]
-        process.stdin.write(json.dumps(task) + "\n")
-        process.stdin.flush()
-        answer = process.stdout.readline()
-        assert answer, f"the server ended with {process.wait()}"
-        return json.loads(answer)
+    with contextlib.ExitStack() as stack:
 
-    yield ask
-    for process in servers.values():
-        process.stdin.close()
-        process.wait(60)
-        process.stdout.close()
+        def ask(task):
+            loaded = ("torch._inductor.compile_fx",) if task["pair"].partition("/")[0] in WITH_INDUCTOR else ()
+            if loaded not in servers:
+                servers[loaded] = stack.enter_context(fork_server(HERE, *loaded, env=environment))
+            return servers[loaded](task | {"module": "harness"})
+
+        yield ask
 
 
 @pytest.fixture
