@@ -12,7 +12,6 @@ from warmgraph.cache import Mode, Reason, Settings, reset_in_child, settings
 
 from .compilers.aot_cudagraphs import CudaGraphs
 from .compilers.inductor import Inductor
-from .cudagraphs.record_ahead import take_option
 from .engine import Engine, refusal_of
 from .pgo.profiles import FrameProfiles, watch_sizes
 from .process_cache import opened
@@ -62,13 +61,12 @@ class Backend:
         why = not_as_needed(f"it passes {', '.join(unknown)} on") if unknown else compat.unsupported()
         if why is not None:
             return self._plainly(why, gm, inputs, mode, options)
-        record_ahead, rest = take_option(options)
-        patches = self._compiler.options(mode, rest)
+        patches = self._compiler.options(mode, options)
         current = settings()
         if current.mode is Mode.OFF:
             return self._compiler.compile(gm, inputs, patches, lambda reason, detail: None)
         try:
-            run = self._engine_for(current).compile(gm, inputs, patches, record_ahead=record_ahead)
+            run = self._engine_for(current).compile(gm, inputs, patches)
         except MOVED as error:
             moved = what_moved(error)
             if current.strict or moved is None:

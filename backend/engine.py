@@ -19,9 +19,8 @@ from warmgraph.hashing import Key, Uncacheable, key_of
 from .artifact.guards import evaluate_guards
 from .artifact.load import load, mutated_by
 from .artifact.pack import compile_kept, pack
+from .cudagraphs.kept_choices import KeptChoices
 from .cudagraphs.listening import watching
-from .cudagraphs.record_ahead import recorded_ahead
-from .cudagraphs.recording_plan import PlanWriter
 from .key.compiler_settings import patched_settings
 from .key.context import key_context
 from .key.saved_tensors_hooks import unsafe_reason
@@ -51,14 +50,12 @@ class Engine:
     settings: Settings
     compiler: Compiler
 
-    def compile(
-        self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], *, record_ahead: bool = False
-    ) -> Run:
+    def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Run:
         """What `torch.compile` runs for this graph. Raises only what the compiler itself raises (unless strict)."""
         report = Report(self.journal, place_of(gm), self.compiler.name)
         strict = self.settings.strict
-        plan = PlanWriter(self.cache.learning, report)
-        with patched_settings(patches), watching(gm, report.skipped, plan, strict=strict), ddp.backwards_at_once():
+        choices = KeptChoices(self.cache.learning, report)
+        with patched_settings(patches), watching(gm, report.skipped, choices, strict=strict), ddp.backwards_at_once():
             found = attempt("hash", self.settings.strict, self._key, gm, inputs, report)
             if isinstance(found, Failure):
                 report.failed(Reason.INTERNAL, found)
@@ -68,7 +65,7 @@ class Engine:
                     run = self.compiler.compile(gm, inputs, patches, report.skipped)
                 report.bypass(found.value.reason, found.value.detail)
                 return run
-            return self._through_cache(Request(found.value, gm, inputs, patches, report, record_ahead))
+            return self._through_cache(Request(found.value, gm, inputs, patches, report))
 
     def _key(self, gm: GraphModule, inputs: Sequence[Any], report: Report) -> Key | Bypass:
         with report.phase("hash"):
@@ -135,9 +132,6 @@ class Engine:
         self._note(request, outcome.entry)
         if self.settings.verify and random.random() < self.settings.verify:  # noqa: S311 (a sample, no secret)
             return Found(self._verified(loaded.value, outcome, request))
-        if request.record_ahead:
-            strict = self.settings.strict
-            return Found(recorded_ahead(loaded.value, outcome, request, self.cache.learning, strict=strict))
         return Found(loaded.value)
 
     def _note(self, request: Request, entry: Entry) -> None:

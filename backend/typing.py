@@ -39,7 +39,6 @@ class Request:
     inputs: Sequence[Any]
     patches: Mapping[str, Any]
     report: Report
-    record_ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

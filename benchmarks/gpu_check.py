@@ -32,7 +32,7 @@ OLDEST = (2, 11)
 VERSION = 1  # of the JSON
 STAGES = ("first", "tests", "benchmark")
 # Files of tests, those first whose failure explains the others'; what is not here comes after.
-ORDER = ("hits", "no_compile", "cudagraph_trees", "mutation_kinds", "record_ahead", "microbench")
+ORDER = ("hits", "no_compile", "cudagraph_trees", "mutation_kinds", "microbench")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import copy
-import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +20,11 @@ from warmgraph.cache import Hit, Reason, Role
 from warmgraph.hashing import Key, changes_metadata, graph_modules
 
 from ..cudagraphs.input_mutation import mutates_constants
-from ..cudagraphs.listening import hear_recordings, watch_here
+from ..cudagraphs.listening import hear_skips, watch_here
 from ..cudagraphs.recordable import Facts, Side, device_index, facts_of, verdict
 from ..cudagraphs.skips import Skip
 from ..cudagraphs.trees import after_recorded_forward, boxed, recorded
-from ..cudagraphs.watching import CudagraphTracker, ForwardInfo
+from ..cudagraphs.watching import CudagraphTracker
 from ..reporting.fail_open import attempt
 from ..torch_api import compile as compat
 from ..torch_api import cudagraph_trees as cudagraphs
@@ -197,9 +196,7 @@ class _Sides:
         if self._off or (backward and self._forward_skipped):
             return plain
         if not backward:
-            inputs = len(gm.graph.find_nodes(op="placeholder"))
-            made = ForwardInfo(None, side == "inference", inputs, tuple(facts.mutated), tuple(facts.static))
-            self._watch.made = made
+            self._watch.inputs = len(gm.graph.find_nodes(op="placeholder"))
         with compat.inductor_config.patch(self._patches):  # a backward may be compiled long after its forward
             skip = self._disabled(backward) or verdict(gm, facts, () if backward else self._watch.names())
         if skip is not None:
@@ -208,11 +205,9 @@ class _Sides:
             cudagraphs.count_skip(f"skipping cudagraphs due to {skip.detail}", aloud=_on_gpu(facts))
             self._forward_skipped = self._forward_skipped or not backward
             return plain if self._forward is None else after_recorded_forward(plain, self._forward)
-        if not backward:
-            self._watch.made = dataclasses.replace(made, device=device_index(facts))
         if side == "forward":
             self._forward = device_index(facts)
-        attempt("skip", False, hear_recordings)
+        attempt("skip", False, hear_skips)
         return recorded(gm, facts, side, self._watch.carried(cudagraphs.placeholders(gm)))
 
     def _disabled(self, backward: bool) -> Skip | None:

@@ -2,8 +2,8 @@
 
 torch stores a kernel's autotuner, with all of its compiled configurations, before the kernel is first launched; only
 then are they benchmarked. So a load on a fresh host would benchmark them again. Here the choice follows the entry, as
-lines beside it (`recording`), and a load keeps the chosen one of the configurations that the entry holds. A line that
-is wrong costs speed, never a result: each of them computes the same. What coordinate descent or `dynamic_scale_rblock`
+lines beside it (`kept_choices`), and a load keeps the chosen one of the configurations that the entry holds. A wrong
+line costs speed, never a result: each of them computes the same. What coordinate descent or `dynamic_scale_rblock`
 compiled after the entry was made is not in it, and is looked for again.
 """
 
@@ -20,10 +20,10 @@ from ..reporting.fail_open import attempt
 from ..torch_api import cudagraph_trees as compat
 from ..torch_api import patches
 from .listening import watch_here
-from .watching import RunListener
+from .watching import Choices
 
 # Live autotuners whose choice is still to come: whom to tell, and how the kernel is called there.
-_followed: weakref.WeakKeyDictionary[Any, tuple[RunListener, str]] = weakref.WeakKeyDictionary()
+_followed: weakref.WeakKeyDictionary[Any, tuple[Choices, str]] = weakref.WeakKeyDictionary()
 
 
 def apply_autotune_choice(graph: Any) -> None:
@@ -33,14 +33,14 @@ def apply_autotune_choice(graph: Any) -> None:
         return
     for one in bundle.static_autotuners:
         relocate_autotune_cache(one.kernel)
-    if watch is None or watch.ledger is None:
+    if watch is None or watch.choices is None:
         return
     undecided = [one for one in bundle.static_autotuners if is_undecided(one.kernel)]
-    choices: Mapping[str, str] = watch.ledger.choices() if undecided else {}
+    known: Mapping[str, str] = watch.choices.known() if undecided else {}
     for one in undecided:
         name = kernel_name(one.cache_key)
-        if not choose(one.kernel, choices.get(name)):
-            follow(one.kernel, watch.ledger, name)
+        if not choose(one.kernel, known.get(name)):
+            follow(one.kernel, watch.choices, name)
 
 
 def is_undecided(kernel: Any) -> bool:
@@ -79,8 +79,8 @@ def choose(kernel: Any, choice: str | None) -> bool:
     return False
 
 
-def follow(kernel: Any, ledger: RunListener, name: str) -> None:
-    _followed[kernel] = ledger, name
+def follow(kernel: Any, choices: Choices, name: str) -> None:
+    _followed[kernel] = choices, name
     patches.install("choices", _autotune_to_one_config)
 
 
@@ -102,8 +102,8 @@ def _put_static_autotuner(original: Callable[..., None]) -> Callable[..., None]:
     def put_static_autotuner(cls: type, key: str, kernel: Any) -> None:
         original(cls, key, kernel)
         watch = watch_here()
-        if watch is not None and watch.ledger is not None:
-            attempt("tuning", False, follow, kernel, watch.ledger, kernel_name(key))
+        if watch is not None and watch.choices is not None:
+            attempt("tuning", False, follow, kernel, watch.choices, kernel_name(key))
 
     return put_static_autotuner
 
@@ -119,6 +119,6 @@ def _autotune_to_one_config(original: Callable[..., None]) -> Callable[..., None
 def _tell(kernel: Any) -> None:
     followed = _followed.pop(kernel, None)
     if followed is not None:
-        ledger, name = followed
+        choices, name = followed
         (launcher,) = kernel.launchers
-        ledger.tuned(name, config_name(launcher.config))
+        choices.tuned(name, config_name(launcher.config))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch.fx import GraphModule
@@ -19,19 +19,17 @@ from ..torch_api import compile as compat
 from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api import patches
 from .skips import Unrecorded, in_words, mutation
-from .watching import CudagraphTracker, OnSkip, Placeholder, Recording, RunListener
+from .watching import Choices, CudagraphTracker, OnSkip, Placeholder
 
-__all__ = ["CudagraphTracker", "hear_partitions", "hear_recordings", "watch_here", "watching"]
+__all__ = ["CudagraphTracker", "hear_partitions", "hear_skips", "watch_here", "watching"]
 
 _here = threading.local()
 
 
 @contextlib.contextmanager
-def watching(
-    gm: GraphModule, told: OnSkip, ledger: RunListener | None = None, *, strict: bool = False
-) -> Iterator[None]:
+def watching(gm: GraphModule, told: OnSkip, choices: Choices | None = None, *, strict: bool = False) -> Iterator[None]:
     """While open, what this thread compiles and loads for `gm` is listened to; and later, what becomes of it."""
-    made = attempt("skip", strict, _begin, gm, told, ledger, strict)
+    made = attempt("skip", strict, _begin, gm, told, choices, strict)
     before = watch_here()
     _here.watch = None if isinstance(made, Failure) else made.value
     try:
@@ -40,9 +38,9 @@ def watching(
         _here.watch = before
 
 
-def _begin(gm: GraphModule, told: OnSkip, ledger: RunListener | None, strict: bool) -> CudagraphTracker:
+def _begin(gm: GraphModule, told: OnSkip, choices: Choices | None, strict: bool) -> CudagraphTracker:
     _hear_compiles()
-    return CudagraphTracker(gm, told, ledger, strict=strict)
+    return CudagraphTracker(gm, told, choices, strict=strict)
 
 
 def watch_here() -> CudagraphTracker | None:
@@ -64,10 +62,9 @@ def hear_partitions() -> None:
     patches.install("partitions", _graph_partition)
 
 
-def hear_recordings() -> None:
+def hear_skips() -> None:
     """Imports the CUDA-graph trees: for what goes into them anyway."""
     patches.install("skips", _log_skip)
-    patches.install("recordings", _cudagraphify)
 
 
 def _post_compile(original: Callable[..., None]) -> Callable[..., None]:
@@ -78,7 +75,7 @@ def _post_compile(original: Callable[..., None]) -> Callable[..., None]:
         else:
             watch.follow(original, graph, inputs, constants, kwargs)
             if kwargs["cudagraphs"]:
-                attempt("skip", False, hear_recordings)
+                attempt("skip", False, hear_skips)
 
     return post_compile
 
@@ -127,31 +124,9 @@ def _tell_of_function(message: str, caller: Mapping[str, Any]) -> None:
         skip = mutation(written, () if backward else watch.names())
     else:
         skip = in_words(message)
-    watch.skipped_now(skip, backward=backward)
+    watch.skipped(skip, backward=backward)
 
 
 def _written(placeholder: Any) -> tuple[int | None, str, str | None]:
     position = placeholder.position if isinstance(placeholder, Placeholder) else None
     return position, placeholder.name, placeholder.mutating_use_stack_trace
-
-
-def _cudagraphify(original: Callable[..., Any]) -> Callable[..., Any]:
-    def cudagraphify(model: Any, inputs: list[Any], static_input_idxs: Sequence[int] = (), **named: Any) -> Any:
-        placeholders = named.get("placeholders", ())
-        sizes = {place: value for place, value in enumerate(inputs) if type(value) is int}
-        made = original(model, inputs, static_input_idxs, **named)
-        attempt("recording", False, _tell_of_recording, placeholders, sizes, static_input_idxs, named)
-        return made
-
-    return cudagraphify
-
-
-def _tell_of_recording(
-    placeholders: Sequence[Any], sizes: Mapping[int, int], static: Sequence[int], named: Mapping[str, Any]
-) -> None:
-    known = {place: one for place, one in enumerate(placeholders) if isinstance(one, Placeholder)}
-    if known:
-        watch = next(iter(known.values())).watch
-        where = {known[place].position: value for place, value in sizes.items() if place in known}
-        fixed = tuple(sorted(known[place].position for place in static if place in known))
-        watch.recorded(Recording(bool(named.get("is_backward")), where, fixed))

@@ -32,59 +32,30 @@ class Placeholder(cudagraphs.PlaceholderInfo):  # type: ignore[misc]  # torch's 
     watch: CudagraphTracker = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A size under which a graph, or a piece of it, goes into CUDA graphs.
-
-    sizes: the integers among its inputs, by position. static: positions of inputs that do not move.
-    """
-
-    backward: bool
-    sizes: Mapping[int, int]
-    static: tuple[int, ...]
-
-
 OnSkip = Callable[[Reason, str], None]
 
 
-class RunListener(Protocol):
-    """Takes what becomes of a graph at run time."""
-
-    def recorded(self, recording: Recording) -> None:
-        """A size under which it goes into CUDA graphs, after its first run."""
-
-    def skipped(self, backward: bool, reason: Reason) -> None:
-        """It runs without."""
+class Choices(Protocol):
+    """What is known of the configurations of a graph's Triton kernels."""
 
     def tuned(self, kernel: str, choice: str) -> None:
         """A Triton kernel's configuration was chosen, at its first launch."""
 
-    def choices(self) -> Mapping[str, str]:
+    def known(self) -> Mapping[str, str]:
         """What was chosen elsewhere, by kernel."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardInfo:
-    """What came of a forward. device: the GPU of its CUDA graphs; None without. mutated: of its inputs."""
-
-    device: int | None
-    inference: bool
-    inputs: int
-    mutated: tuple[int, ...]
-    static: tuple[int, ...]
 
 
 class CudagraphTracker:
     """What is told of one graph of Dynamo's, forward and backward. Each reason is told once per side.
 
-    told: takes a reason and a line. made: what came of the forward, once it is compiled or loaded.
+    told: takes a reason and a line. inputs: of the forward, how many, once it is compiled or loaded.
     """
 
     def __init__(
         self,
         gm: GraphModule,
         told: OnSkip,
-        ledger: RunListener | None = None,
+        choices: Choices | None = None,
         *,
         strict: bool = False,
     ) -> None:
@@ -94,27 +65,17 @@ class CudagraphTracker:
         self._wanted = self._setting if forced is None else bool(forced)
         self._names = _names_of(gm)
         self._told = told
-        self.ledger = ledger
+        self.choices = choices
         self._strict = strict
         self._said: set[tuple[bool, Reason]] = set()
         self.notes: list[Unrecorded] = []
-        self.made: ForwardInfo | None = None
+        self.inputs: int | None = None
 
     def skipped(self, skip: Skip, *, backward: bool = False) -> None:
         """Tell it, unless this side was told of this reason before."""
         if (backward, skip.reason) not in self._said:
             self._said.add((backward, skip.reason))
             self._told(skip.reason, f"the backward: {skip.detail}" if backward else skip.detail)
-
-    def skipped_now(self, skip: Skip, *, backward: bool) -> None:
-        """The same, of a verdict at run time."""
-        self.skipped(skip, backward=backward)
-        if self.ledger is not None:
-            self.ledger.skipped(backward, skip.reason)
-
-    def recorded(self, recording: Recording) -> None:
-        if self.ledger is not None and all(backward != recording.backward for backward, _ in self._said):
-            self.ledger.recorded(recording)
 
     def follow(self, post_compile: Callable[..., None], graph: Any, inputs: Any, constants: Any, kwargs: Any) -> None:
         """`post_compile` of a graph that was just compiled or loaded."""
@@ -130,7 +91,7 @@ class CudagraphTracker:
             graph.cudagraph_info = info  # what is stored is torch's own
         turned_off = before and not kwargs["cudagraphs"]
         if not graph.fx_kwargs.get("is_backward"):
-            self.made = _made(graph, len(inputs), bool(kwargs["cudagraphs"]))
+            self.inputs = len(inputs)
         attempt("skip", self._strict, self._judge, graph, turned_off)
 
     def carried(self, placeholders: Sequence[Any]) -> tuple[Placeholder, ...]:
@@ -143,7 +104,7 @@ class CudagraphTracker:
 
     def names(self) -> Sequence[str | None]:
         """Of the forward's inputs, in the user's program; none where AOTAutograd added or took some."""
-        return self._names if self.made is not None and len(self._names) == self.made.inputs else ()
+        return self._names if len(self._names) == self.inputs else ()
 
     def _judge(self, graph: Any, turned_off: bool) -> None:
         backward = bool(graph.fx_kwargs.get("is_backward"))
@@ -175,17 +136,6 @@ class CudagraphTracker:
         if nothing and not notes:
             return [] if forward_skipped else [Skip(Reason.SKIP_OTHER, "no piece of it is large enough to be recorded")]
         return unrecorded(notes, partly=not nothing)
-
-
-def _made(graph: Any, inputs: int, recorded: bool) -> ForwardInfo:
-    devices = list(graph.device_idxs) if recorded else []
-    return ForwardInfo(
-        device=devices[0] if len(devices) == 1 else None,
-        inference=bool(graph.fx_kwargs.get("is_inference")),
-        inputs=inputs,
-        mutated=tuple(graph.mutated_input_idxs),
-        static=tuple(graph.fx_kwargs.get("static_input_idxs") or ()),
-    )
 
 
 def _names_of(gm: GraphModule) -> list[str | None]:

@@ -40,7 +40,7 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
     gm = request.gm
     if lifted_tensors(gm):
         raise Refused("its graph holds tensors of its own")
-    if gm.meta.get("cudagraph_annotation") is not None or request.record_ahead:
+    if gm.meta.get("cudagraph_annotation") is not None:
         raise Refused("its graph is annotated for CUDA graphs")
     if any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in request.inputs):
         raise Refused("its graph takes tensors that are not on the CPU")

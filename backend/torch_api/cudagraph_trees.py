@@ -69,12 +69,6 @@ def unmanaged_mutations(manager: Any, function: Any, inputs: list[Any]) -> list[
     return [place for place in function.mutated_input_idxs if place not in static and not recorded(inputs[place])]
 
 
-def idle(device: int) -> bool:
-    """Whether no recorded or replayed step is under way on a GPU, so that a new one would begin at the root."""
-    manager = trees().get_manager(device, create_if_none_exists=False)
-    return manager is None or manager.current_node is None or manager.current_node.all_outputs_are_dead()
-
-
 def late_generation(original: Callable[..., None]) -> Callable[..., None]:
     """`maybe_handle_backward_generation` for a backward that is compiled or loaded before the forward ever ran.
 
@@ -99,12 +93,6 @@ def late_generation(original: Callable[..., None]) -> Callable[..., None]:
         graph.current_callable = run_backward
 
     return maybe_handle_backward_generation
-
-
-def free_share(device: int) -> float:
-    """How much of a GPU's memory is free, from 0 to 1."""
-    free, total = torch.cuda.mem_get_info(device)
-    return float(free) / float(total)
 
 
 # --- graphs without Inductor --------------------------------------------------------------------------

@@ -58,7 +58,6 @@ PATCHES = {
         "torch._inductor.scheduler", "Scheduler.graph_partition", ("self",), "reasons of skipped CUDA graphs"
     ),
     "skips": Patch(_TREES, "log_cudagraph_skip_and_bump_counter", ("msg",), "reasons of skipped CUDA graphs"),
-    "recordings": Patch(_TREES, "cudagraphify", ("model", "inputs", "static_input_idxs"), "the recording plan"),
     "bundling": Patch(
         "torch._inductor.triton_bundler",
         "TritonBundler.put_static_autotuner",

@@ -192,7 +192,7 @@ class Trees:
 def in_trees(monkeypatch):
     made = Trees()
     monkeypatch.setattr(cudagraph_compat, "trees", lambda: made)
-    monkeypatch.setattr("warmgraph.backend.compilers.aot_cudagraphs.hear_recordings", lambda: None)
+    monkeypatch.setattr("warmgraph.backend.compilers.aot_cudagraphs.hear_skips", lambda: None)
     return made
 
 

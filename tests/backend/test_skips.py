@@ -12,7 +12,7 @@ from torch._inductor import cudagraph_trees, cudagraph_utils, output_code
 from torch._inductor.scheduler import Scheduler
 from warmgraph.backend.cudagraphs import listening
 from warmgraph.backend.cudagraphs.skips import Unrecorded, in_words, unrecorded
-from warmgraph.backend.cudagraphs.watching import CudagraphTracker, Placeholder, Recording
+from warmgraph.backend.cudagraphs.watching import CudagraphTracker, Placeholder
 from warmgraph.backend.torch_api import cudagraph_trees as cudagraph_compat
 from warmgraph.backend.torch_api import patches, versions
 from warmgraph.cache import Reason
@@ -237,15 +237,15 @@ def function_of(placeholders, mutated=(), static=()):
 @pytest.fixture(autouse=True)
 def put_back(monkeypatch):
     """torch's functions are wrapped for the length of a test."""
-    for name in ("log_cudagraph_skip_and_bump_counter", "cudagraphify"):
-        monkeypatch.setattr(cudagraph_trees, name, inspect.unwrap(getattr(cudagraph_trees, name)))
-    others = {name: undo for name, undo in patches._undo.items() if name not in ("skips", "recordings")}
+    name = "log_cudagraph_skip_and_bump_counter"
+    monkeypatch.setattr(cudagraph_trees, name, inspect.unwrap(getattr(cudagraph_trees, name)))
+    others = {name: undo for name, undo in patches._undo.items() if name != "skips"}
     monkeypatch.setattr(patches, "_undo", others)
 
 
 def test_a_mutation_found_at_run_time_names_the_input_and_is_told_once(watch, told):
     """Of three inputs two are written to; one of them is a parameter, and does not move."""
-    listening.hear_recordings()
+    listening.hear_skips()
     function = function_of(placeholders(watch), mutated=(0, 2), static=(0,))
     trees, inputs = manager(function), [torch.ones(1) for _ in range(3)]
     for _ in range(3):
@@ -260,7 +260,7 @@ def test_a_mutation_found_at_run_time_names_the_input_and_is_told_once(watch, to
 
 def test_an_input_that_only_some_calls_may_write_to_is_told_of_when_it_is_found(watch, told):
     """The tree asks again before it records: what looked managed at first is caught."""
-    listening.hear_recordings()
+    listening.hear_skips()
     function = function_of(placeholders(watch), mutated=(1,))
     trees, inputs = manager(function), [torch.ones(1) for _ in range(3)]
     managed = {id(inputs[1])}
@@ -275,7 +275,7 @@ def test_an_input_that_only_some_calls_may_write_to_is_told_of_when_it_is_found(
 @pytest.mark.skipif(versions.at_hand() < (2, 13), reason="2.12 goes on to record at a limit of 0")
 def test_a_function_recorded_too_often_says_so(watch, told):
     """Its inputs from earlier recordings lie elsewhere at each call."""
-    listening.hear_recordings()
+    listening.hear_skips()
     function = function_of(placeholders(watch))
     trees = manager(function)
     moved = types.SimpleNamespace(
@@ -296,22 +296,10 @@ def test_a_function_recorded_too_often_says_so(watch, told):
 
 def test_a_function_of_nobody_is_left_to_torch(watch, told):
     """A graph that plain Inductor compiled in the same process."""
-    listening.hear_recordings()
+    listening.hear_skips()
     function = function_of([cudagraph_utils.PlaceholderInfo("arg0_1", None, [], None)], mutated=(0,))
     assert manager(function)._run([torch.ones(1)], function.id) == ["ran"]
     assert told == []
-
-
-def test_a_recording_is_told_in_positions_of_the_graph_not_of_its_piece(watch):
-    """A piece has some of the graph's inputs, and others that are not its."""
-    recordings = []
-    watch.ledger = types.SimpleNamespace(recorded=recordings.append)
-    own = placeholders(watch)
-    dummy = cudagraph_utils.PlaceholderInfo("partition_0_placeholder_1", None, [], None)
-    made = listening._cudagraphify(lambda *args, **named: "made")
-    given = [16, torch.ones(1), torch.ones(1), 3]
-    assert made(None, given, (1, 2), placeholders=[own[2], dummy, own[0], dummy], is_backward=False) == "made"
-    assert recordings == [Recording(backward=False, sizes={2: 16}, static=(0,))]
 
 
 def test_what_carries_a_watch_is_still_a_placeholder_of_torch(watch):

@@ -57,7 +57,7 @@ from warmgraph.backend.cudagraphs import autotune_choices, listening
 from warmgraph.backend.verify import isolated
 with isolated._unseen():
     pass
-listening.hear_recordings()
+listening.hear_skips()
 autotune_choices.hear_bundling()
 installed = patches.installed()
 patches.uninstall()

@@ -11,8 +11,8 @@ from torch._inductor.runtime.hints import HeuristicType
 from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner, TritonBundle, TritonBundler
 from warmgraph.backend.compilers.inductor import Inductor
 from warmgraph.backend.cudagraphs import autotune_choices as tuned
-from warmgraph.backend.cudagraphs import listening
-from warmgraph.backend.cudagraphs.recording_plan import PlanWriter, choices_key, parsed_choices
+from warmgraph.backend.cudagraphs import kept_choices, listening
+from warmgraph.backend.cudagraphs.kept_choices import KeptChoices, choices_key, parsed_choices
 from warmgraph.backend.reporting.report import Place, Report
 from warmgraph.backend.torch_api import compile as torch_compat
 from warmgraph.backend.torch_api import patches
@@ -55,7 +55,7 @@ def process():
     """Another process: nothing is known but what is in the store."""
     report = Report(None, Place("f", "f.py", 1), "warmgraph")
     report._key = types.SimpleNamespace(id=KEY)
-    return PlanWriter(open_cache(settings()).learning, report)
+    return KeptChoices(open_cache(settings()).learning, report)
 
 
 def loaded(writer, **kernels):
@@ -140,7 +140,7 @@ def test_a_loaded_kernel_keeps_its_choice_in_this_process_s_folder(tmp_path, mon
 def test_a_choice_that_the_entry_does_not_hold_changes_nothing(line):
     """It was found by coordinate descent, or is no choice at all."""
     writer, name = process(), tuned.kernel_name("a")
-    writer._learning.learn(choices_key(KEY), profile_of({line.format(name=name): today()}), "a test")
+    writer._profiles.learn(choices_key(KEY), profile_of({line.format(name=name): today()}), "a test")
     assert flush(60)
     kernel = loaded(writer, a=Kernel(16, 32))["a"]
     assert kernel.blocks == [16, 32]
@@ -157,8 +157,26 @@ def test_hosts_that_chose_for_themselves_are_all_read_alike():
 def test_a_kernel_with_one_configuration_asks_nobody():
     """A hit costs no round trip more."""
     writer = process()
-    writer.choices = lambda: pytest.fail("asked")
+    writer.known = lambda: pytest.fail("asked")
     assert loaded(writer, a=Kernel(16))["a"].blocks == [16]
+
+
+def test_what_a_process_adds_for_one_graph_is_bounded_and_each_once():
+    """However many kernels it launches; and a choice that is told again is not written again."""
+    writer, written = process(), []
+    writer._profiles.learn = lambda key, profile, about: written.extend(profile.lines)
+    for number in [*range(kept_choices.MAX_LINES + 10), 0]:
+        writer.tuned(f"{number:032x}", "0" * 16)
+    assert len(written) == len(parsed_choices(written)) == kept_choices.MAX_LINES
+
+
+def test_a_bypassed_graph_keeps_no_choice():
+    """It has no key, so that nobody would find it."""
+    writer = KeptChoices(open_cache(settings()).learning, Report(None, Place("f", "f.py", 1), "warmgraph"))
+    writer.tuned("ab" * 16, "0" * 16)
+    assert flush(60)
+    assert writer._told == set()
+    assert writer.known() == process().known() == {}
 
 
 def test_torch_still_stores_autotuners_before_it_chooses():

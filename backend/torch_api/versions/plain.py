@@ -36,8 +36,7 @@ def compile_plainly(
     class Inductor(torch._TorchCompileInductorWrapper):  # type: ignore[misc]
         """A subclass: `warmgraph run` leaves these as they are, and would lead torch's own back to us."""
 
-    theirs = {option: value for option, value in (options or {}).items() if option != "record_ahead"}  # one is ours
-    return Inductor(mode, theirs, None)(gm, inputs)  # type: ignore[no-any-return]
+    return Inductor(mode, dict(options or {}), None)(gm, inputs)  # type: ignore[no-any-return]
 
 
 class Plain:
