@@ -2,6 +2,7 @@
 
 `torch.compile(model, backend="warmgraph")` and `backend="warmgraph_cudagraphs"` are found through the entry point
 `torch_dynamo_backends`; nothing has to be imported. `adopt` takes over what names other backends (`warmgraph run`).
+`Backend(compiler)` is a backend of one's own, through a `Compiler` (`warmgraph.testing.compilers` has what it must do).
 Importing this package opens nothing, reads no settings and changes nothing of torch; naming a backend does.
 """
 
@@ -13,9 +14,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .backend import warmgraph, warmgraph_cudagraphs
+    from .backend import Backend, warmgraph, warmgraph_cudagraphs
     from .torch_api.compile import unsupported
     from .torch_api.versions import untested
+    from .typing import Bypass, Compiler
 
 
 def adopt(torch: ModuleType, begin: Callable[[], None]) -> None:
@@ -44,6 +46,14 @@ def __getattr__(name: str) -> Any:
             why = _moved(str(error))
             return lambda: why
         return unsupported
+    if name == "Backend":
+        from .backend import Backend
+
+        return Backend
+    if name in ("Bypass", "Compiler"):
+        from . import typing
+
+        return getattr(typing, name)
     if name == "untested":
         from .torch_api.versions import untested
 
@@ -65,4 +75,4 @@ def _plain(name: str, why: str) -> Any:
     return Plain(name, _moved(why))
 
 
-__all__ = ["adopt", "unsupported", "untested", "warmgraph", "warmgraph_cudagraphs"]
+__all__ = ["Backend", "Bypass", "Compiler", "adopt", "unsupported", "untested", "warmgraph", "warmgraph_cudagraphs"]

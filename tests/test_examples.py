@@ -81,7 +81,7 @@ def test_a_hook_and_its_fix(run):
 
 
 def test_a_store_of_ones_own(run):
-    """nfs_store.py: what was put is there; `tests/cache/test_conformance.py` has the rest."""
+    """nfs_store.py: what was put is there; `tests/cache/stores/test_conformance.py` has the rest."""
     said, _ = run(sys.executable, EXAMPLES / "nfs_store.py")
     assert "{'v0': b'sealed'}" in said
 

@@ -15,7 +15,7 @@ ALLOWED = {
     "cache": {"cache"},
     "backend": {"backend", "hashing", "cache"},
     "scripts": {"scripts", "backend", "hashing", "cache"},
-    "warmgraph": {"cache", "hashing", "scripts", "warmgraph"},
+    "warmgraph": {"backend", "cache", "hashing", "scripts", "warmgraph"},
 }
 TORCH_API = ROOT / "backend" / "torch_api"
 FILES = [path for room in (*ROOMS, "warmgraph") for path in sorted((ROOT / room).rglob("*.py"))]

@@ -1,7 +1,7 @@
 """Compiling with the result kept: AOTAutograd's own cache is bent, on this thread, to hand results to us.
 
 Nothing of torch's caches is read or written meanwhile. Which names are replaced is checked against torch's
-source by `tests/backend/test_torch_compat.py`.
+source by `tests/backend/torch_api/test_torch_compat.py`.
 """
 
 from __future__ import annotations

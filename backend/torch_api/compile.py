@@ -1,7 +1,8 @@
 """A compile as Dynamo begins it: settings, inputs and their symbols, tracing contexts, results. Read on 2.11 to 2.15.
 
 Private names move. Each one is used through a function that says what it is for, and checked by
-`tests/backend/test_torch_compat.py`, which fails loudly when one is gone; `surface.py` looks before the first graph.
+`tests/backend/torch_api/test_torch_compat.py`, which fails loudly when one is gone; `surface.py` looks before the first
+graph.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What decides about CUDA graphs in torch, records and replays them, or is recorded. Read on 2.13.0.
 
 Imported on a hit: what it takes from here at once costs nothing, and what imports a GPU's runtime or Inductor's
-compiler is imported when it is asked for. Checked by `tests/backend/test_torch_compat.py`.
+compiler is imported when it is asked for. Checked by `tests/backend/torch_api/test_torch_compat.py`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from warmgraph.cache import (
 )
 from warmgraph.cache.format.seal import generation_of, unverified_body
 
-_SERVERS = Path(__file__).parent.parent / "remote" / "servers.py"
+_SERVERS = Path(__file__).parents[2] / "remote" / "servers.py"
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_transfer_servers", _SERVERS)
 assert _SPEC is not None
 assert _SPEC.loader is not None

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from warmgraph.cache import DiskStore, Flaw, Hit, Miss, Reason
 
-WORKER = Path(__file__).parent / "workers" / "publish.py"
+WORKER = Path(__file__).parents[1] / "workers" / "publish.py"
 
 
 def start(root: Path, seed: int, rounds: int, max_size: int = 10**9) -> subprocess.Popen[str]:

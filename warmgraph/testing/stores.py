@@ -1,14 +1,4 @@
-"""What every store and every set of leases must do, as classes of tests to inherit from. Needs pytest and hypothesis.
-
-    class TestMyStore(StoreConformance):
-        @pytest.fixture
-        def store(self, tmp_path):
-            return MyStore(tmp_path)
-
-    TestMyStoreAgainstADict = store_machine(lambda: MyStore(tempfile.mkdtemp()))
-
-How a store is written: docs/adding-a-store.md.
-"""
+"""What every store must do, as a class of tests to inherit from, and as a state machine beside a dict."""
 
 from __future__ import annotations
 
@@ -21,9 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from warmgraph.cache import BlobRef, Held, Leases, Role, SimilarEntry, Store
-
-__all__ = ["LeaseConformance", "StoreConformance", "key_of_number", "ref_of", "store_machine"]
+from warmgraph.cache import BlobRef, Role, SimilarEntry, Store
 
 
 def key_of_number(number: int) -> str:
@@ -191,49 +179,6 @@ class StoreConformance:
         for thread in threads:
             thread.join()
         assert wrong == []
-
-
-class LeaseConformance:
-    """Subclasses give the fixture `leases`, and `other`: the same place, as another process or host sees it."""
-
-    @pytest.fixture
-    def leases(self) -> Leases:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def other(self, leases: Leases) -> Leases:
-        raise NotImplementedError
-
-    def test_one_has_it(self, leases: Leases, other: Leases) -> None:
-        """The others are told who; nobody has any other key."""
-        lease = leases.acquire(KEY)
-        assert not isinstance(lease, Held)
-        found = other.acquire(KEY)
-        assert isinstance(found, Held)
-        assert found.owner
-        assert not found.failed
-        assert isinstance(other.peek(KEY), Held)
-        assert other.peek(OTHER) is None
-        lease.release(ok=True)
-
-    def test_given_back_it_is_free(self, leases: Leases, other: Leases) -> None:
-        """Twice is once."""
-        lease = leases.acquire(KEY)
-        assert not isinstance(lease, Held)
-        for _ in range(2):
-            lease.release(ok=True)
-        assert other.peek(KEY) is None
-        again = other.acquire(KEY)
-        assert not isinstance(again, Held)
-        again.release(ok=True)
-
-    def test_a_failure_is_told(self, leases: Leases, other: Leases) -> None:
-        """Nobody has it any more, and there is nothing to wait for."""
-        lease = leases.acquire(KEY)
-        assert not isinstance(lease, Held)
-        lease.release(ok=False)
-        found = other.peek(KEY)
-        assert found is None or found.failed
 
 
 def store_machine(make: Callable[[], Store]) -> type:

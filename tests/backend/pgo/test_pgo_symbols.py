@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-WORKER = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "pgo_worker.py"
+WORKER = Path(__file__).resolve().parents[3] / "benchmarks" / "pgo_worker.py"
 RUN_WORKER = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 # [kept, extra, shuffle]; `benchmarks/symbols.py` tries more shuffles, and torch's own cache beside ours
 CASES = json.dumps([[2, 3, 0], [2, 3, 1], [6, 6, 0], [12, 12, 0], [32, 32, 0]])

@@ -12,7 +12,7 @@ from warmgraph.cache.stores.disk.locks import FileLeases
 
 from warmgraph.testing import KEY, LeaseConformance, StoreConformance, store_machine
 
-_FILE = Path(__file__).resolve().parents[2] / "examples" / "nfs_store.py"
+_FILE = Path(__file__).resolve().parents[3] / "examples" / "nfs_store.py"
 _SPEC = importlib.util.spec_from_file_location("nfs_store", _FILE)
 assert _SPEC is not None and _SPEC.loader is not None
 nfs_store = importlib.util.module_from_spec(_SPEC)

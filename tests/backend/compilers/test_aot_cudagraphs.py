@@ -1,6 +1,6 @@
 """`backend="warmgraph_cudagraphs"`: kinds of graphs, each made in one process and loaded in another without a compiler.
 
-What is in an entry is tested in `test_graph_data.py`, what is recorded in `test_recordable.py`. Backends side by side:
+What is in an entry is tested in `test_graph_codec.py`, what is recorded in `test_recordable.py`. Backends side by side:
 `constructs/backends.py`.
 """
 

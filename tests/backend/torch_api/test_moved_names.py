@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-TORCH_API = Path(__file__).parents[2] / "backend" / "torch_api"
+TORCH_API = Path(__file__).parents[3] / "backend" / "torch_api"
 
 # One process imports torch and forks a child for each name. The child says what it saw; torch's own compile comes
 # first, for a name without which torch itself does not work says nothing of us.
