@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := PYTHONWARNINGS=ignore $(BIN)/pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch lint types tests redis graphviz chromium wheel bench programs gpu-check clean
+.PHONY: help demo test test-all test-torch lint types tests exhaustive redis graphviz chromium wheel bench programs gpu-check clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,7 +33,9 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.torch
 demo: $(VENV)/.demo ## compile GPT-2 once, load it in fresh processes, compare (2 minutes)
 	@$(BIN)/warmgraph demo
 
-test: lint types tests ## ruff, mypy on the installed package, pytest
+test: lint types tests ## ruff, mypy on the installed package, and the tests that take minutes, not hours
+
+test-all: test exhaustive ## all that `.ci/run` tests
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -47,7 +49,10 @@ types: $(VENV)/.dev
 
 # Compiles use more than one core each: two at once, however many there are.
 tests: $(VENV)/.dev redis graphviz chromium
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal -m "not exhaustive"
+
+exhaustive: $(VENV)/.dev redis graphviz chromium ## the tests that `make test` leaves out: every pair, probe, construct and model
+	$(BIN)/pytest -n 2 --dist worksteal -m exhaustive
 
 # Where it makes and keeps an environment for each version; elsewhere: ENVS=/folder.
 ENVS ?= .venvs

@@ -1,5 +1,6 @@
 """Fresh processes and fresh stores for every test. No test sees another's cache, or the user's."""
 
+import collections
 import contextlib
 import fcntl
 import gc
@@ -31,6 +32,30 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), os.enviro
 # A shell that runs the tests in the background has SIGINT ignored, and so would every program that is started here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Runs of the same claim over many cases, or with minutes of compiling: of these files' tests `make test` runs one in so
+# many, and `make exhaustive` the others.
+ONE_IN = {
+    "backend/artifact/test_damage.py": 5,
+    "backend/test_dynamic.py": 2,
+    "backend/test_kinds.py": 6,
+    "backend/test_models.py": 6,
+    "constructs/test_constructs.py": 8,
+    "frames/test_probes.py": 14,
+    "keys/pairs/test_pairs.py": 14,
+    "keys/test_oracle.py": 5,
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Marks what is exhaustive, by the order of tests in their file."""
+    seen = collections.Counter()
+    for item in items:
+        file = item.path.relative_to(ROOT / "tests").as_posix()
+        if seen[file] % ONE_IN.get(file, 1):
+            item.add_marker(pytest.mark.exhaustive)
+        seen[file] += 1
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from warmgraph.cache.format.blobs import unpack_piece
 from warmgraph.cache.stores.redis import RedisStore, chunks
 from warmgraph.cache.stores.redis.store import _newest_first
 
-_FILE = Path(__file__).parent.parent / "cache" / "test_store_contract.py"
+_FILE = Path(__file__).parent.parent / "cache" / "stores" / "test_store_contract.py"
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_store_contract", _FILE)
 assert _SPEC is not None and _SPEC.loader is not None
 _MODULE = importlib.util.module_from_spec(_SPEC)
