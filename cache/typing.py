@@ -18,7 +18,6 @@ class Role(str, Enum):
 
     AOT_RESULT = "aot-result"
     CPP_KERNEL = "cpp-kernel"
-    TRITON_BUNDLE = "triton-bundle"
     PART_TEXTS = "part-texts"
     GRAPH_TEXT = "graph-text"
     FRAME = "frame"  # what one trace of one frame made, and its guards

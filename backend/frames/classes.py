@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 from typing import Any, Protocol
 
 from warmgraph.hashing import sha256_hex
@@ -99,7 +98,3 @@ def is_library(module: str | None) -> bool:
 
 def module_of(value: Any) -> str:
     return str(type(value).__module__)
-
-
-def is_function(value: Any) -> bool:
-    return isinstance(value, types.FunctionType)

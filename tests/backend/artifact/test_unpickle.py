@@ -292,9 +292,9 @@ def test_hostile_content_in_any_blob_runs_nothing(run_python, environment, tmp_p
     contents = [(ref.role, ref.name, content_of(store, ref)) for ref in entry.blobs]
     assert {role for role, _, _ in contents} == {Role.AOT_RESULT, Role.CPP_KERNEL, Role.PART_TEXTS, Role.GRAPH_TEXT}
 
-    for bad in (*{role for role, _, _ in contents}, Role.TRITON_BUNDLE):
+    for bad in (*{role for role, _, _ in contents}, Role.GRAPH):
         blobs = [(role, name, hostile if role is bad else content) for role, name, content in contents]
-        if bad is Role.TRITON_BUNDLE:  # none in a graph for the CPU; its cubins travel in the result
+        if bad is Role.GRAPH:  # of another backend: one too many
             blobs.append((bad, "bundle", hostile))
         packed = pack(replace(entry, blobs=()), blobs)
         for ref, data in packed.blobs:
