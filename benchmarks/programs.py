@@ -71,7 +71,7 @@ def run(program: Program, way: str, folder: Path) -> dict[str, Any]:
         "OMP_NUM_THREADS": "1",  # threads add into a gradient in any order (an embedding's), and no two runs are equal
     }
     if way == "warm":
-        environment |= {"PATH": str(Path(sys.executable).parent), "CXX": "/no/compiler"}
+        environment["PATH"] = str(Path(sys.executable).parent)  # not CXX: which compiler it would be is in the key
     before = _outcomes(folder)
     found = subprocess.run(
         _command(program, torchs=torchs), env=environment, capture_output=True, text=True, check=False, cwd=folder

@@ -194,6 +194,18 @@ def symbol_facts(env: Any, symbol: Any) -> tuple[str | None, dict[str, Any]]:
     return (source_name(sources[0]) if sources else None), facts
 
 
+def is_of_stand_ins(env: Any, expression: Any) -> bool:
+    """Whether a guard speaks of nothing but tensors that a view's function holds (`_nested_get_jagged_dummy`).
+
+    torch makes these afresh whenever it makes a view fake, and cannot guard on them either. They are no inputs.
+    """
+    sources = [env.var_to_sources.get(symbol, ()) for symbol in expression.free_symbols]
+    return all(found and all(_STAND_IN in source_name(source) for source in found) for found in sources)
+
+
+_STAND_IN = "<ephemeral: tensor_visitor_fn>"
+
+
 def source_name(source: Any) -> str:
     name = source.name
     return str(name() if callable(name) else name)  # a method in 2.11, a property since
