@@ -148,9 +148,11 @@ def odd_graph(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     if hasattr(gm.graph._codegen, "pytree_info"):
         return "the graph packs and unpacks its own inputs (torch.export)"
     if any(isinstance(value, (list, tuple, dict)) for value in inputs):
-        return "an input is a container"
+        if not torch._dynamo.compiled_autograd.in_compiled_autograd_region:
+            return "an input is a container"
+        return "a graph of compiled autograd, which holds records of the forward's compile; leave compiled_autograd off"
     if "specialization" in gm.meta:
-        return "mark_dynamic(specialize_on=...) compiles the graph several times"
+        return "mark_dynamic(specialize_on=...) compiles the graph again for each size; leave specialize_on out"
     return None
 
 

@@ -234,34 +234,3 @@ def a_dtensor_on_a_mesh_of_one(way):
         out = way.compile(lambda x, y: (x * 2).sin() + y)(x, y)
         out.sum().backward()
         return {"out": out.to_local(), "placed": str(out.placements), "grad": x.grad.to_local()}
-
-
-class Tagged(torch.Tensor):
-    """Adds nothing but a name."""
-
-
-class Shouting(torch.Tensor):
-    """Changes what `add` means, before the dispatcher sees it."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        out = super().__torch_function__(func, types, args, kwargs or {})
-        return out * 10 if func is torch.Tensor.add else out
-
-
-@case(bypass="which has no __tensor_flatten__")
-def a_subclass_without_flatten(way):
-    """Nothing says what such a subclass holds: it is compiled and not cached."""
-    with kernels():
-        return way.compile(lambda x: x.sin() + 1)(numbers().as_subclass(Tagged))
-
-
-@case(
-    bypass="which has no __tensor_flatten__",
-    torch_wrong="the compiled result of `__torch_function__` has lost its class",
-    fields=("type", "base"),
-)
-def a_subclass_with_torch_function(way):
-    """Its `__torch_function__` is traced into the graph; not cached for the same reason."""
-    with kernels():
-        return way.compile(lambda x: torch.Tensor.add(x, 1).cos())(numbers().as_subclass(Shouting))
