@@ -54,7 +54,7 @@ def identify(target: Any) -> str:
         return f"attribute {importable_name(target.__objclass__)}.{target.__name__}"
     if isinstance(target, (types.FunctionType, type)):
         if (public := _public_name(target)) is None:
-            _refuse_torchs_local(target)
+            _refuse_assigned_data(target)
         return f"python {public or importable_name(target)}"
     if (function := _numpy_function(target)) is not None:
         return f"numpy {function}"
@@ -114,12 +114,12 @@ def _public_name(target: Any) -> str | None:
     return None
 
 
-def _refuse_torchs_local(target: Any) -> None:
-    """A function that Dynamo makes inside one of its own, for an assignment: torch's own check fails on it as well."""
-    if isinstance(target, types.FunctionType) and "<locals>" in target.__qualname__ and named_by_torch(target):
+def _refuse_assigned_data(target: Any) -> None:
+    """What Dynamo calls for `x.data = y`: a function within one of its own. torch's own check fails on it as well."""
+    if target.__name__ == torch_names.ASSIGNED_DATA and named_by_torch(target):
         raise Uncacheable(
-            f"{target.__module__}.{target.__qualname__} has no name that leads back to it (`x.data = y` calls it); "
-            "write `x.copy_(y)` under torch.no_grad(), or assign outside the compiled function"
+            f"`x.data = y` calls {target.__module__}.{target.__qualname__}, which no name leads back to; write "
+            "`x.copy_(y)` under torch.no_grad(), or assign outside the compiled function"
         )
 
 
