@@ -26,7 +26,8 @@ def lost_guards(env: Any, since: int, inputs: Sequence[Any]) -> list[str]:
     symints = compat.backed_symints(inputs)
     known = _equal_before(env, since, {symbol for value in symints for symbol in value.node._expr.free_symbols})
     left = {value.node.expr for value in symints if value.node.expr.is_Symbol}
-    return [str(guard.expr) for guard in env.guards[since:] if not _is_said(env, guard.expr, known, left)]
+    added = [guard.expr for guard in env.guards[since:] if not compat.is_of_stand_ins(env, guard.expr)]
+    return [str(expression) for expression in added if not _is_said(env, expression, known, left)]
 
 
 def _equal_before(env: Any, since: int, symbols: set[Any]) -> set[Any]:

@@ -163,7 +163,8 @@ def _refuse(name: str, kernels: set[str]) -> None:
     if kernels:
         raise Uncacheable(
             f"operator {name} has Python kernels ({', '.join(sorted(kernels))}) that torch does not hand out; "
-            "define it with torch.library.custom_op"
+            "define it with torch.library.custom_op, or tell when it changes: "
+            f"warmgraph.describe({name!r}, lambda: ...)"
         )
 
 

@@ -149,9 +149,11 @@ def odd_graph(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     if hasattr(gm.graph._codegen, "pytree_info"):
         return "the graph packs and unpacks its own inputs (torch.export)"
     if any(isinstance(value, (list, tuple, dict)) for value in inputs):
-        return "an input is a container"
+        if not torch._dynamo.compiled_autograd.in_compiled_autograd_region:
+            return "an input is a container"
+        return "a graph of compiled autograd, which holds records of the forward's compile; leave compiled_autograd off"
     if "specialization" in gm.meta:
-        return "mark_dynamic(specialize_on=...) compiles the graph several times"
+        return "mark_dynamic(specialize_on=...) compiles the graph again for each size; leave specialize_on out"
     return None
 
 
@@ -193,6 +195,18 @@ def symbol_facts(env: Any, symbol: Any) -> tuple[str | None, dict[str, Any]]:
         if override is not None:
             facts["hint_override"] = override
     return (source_name(sources[0]) if sources else None), facts
+
+
+def is_of_stand_ins(env: Any, expression: Any) -> bool:
+    """Whether a guard speaks of nothing but tensors that a view's function holds (`_nested_get_jagged_dummy`).
+
+    torch makes these afresh whenever it makes a view fake, and cannot guard on them either. They are no inputs.
+    """
+    sources = [env.var_to_sources.get(symbol, ()) for symbol in expression.free_symbols]
+    return all(found and all(_STAND_IN in source_name(source) for source in found) for found in sources)
+
+
+_STAND_IN = "<ephemeral: tensor_visitor_fn>"
 
 
 def source_name(source: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .. import torch_names
-from ..origin import is_torch_or_stdlib
+from ..origin import is_torch_or_stdlib, named_by_torch
 from .encode import Uncacheable, importable_name
 
 _OVERLOAD = type(torch.ops.aten.add.Tensor)
@@ -53,7 +53,9 @@ def identify(target: Any) -> str:
     if isinstance(target, types.GetSetDescriptorType):
         return f"attribute {importable_name(target.__objclass__)}.{target.__name__}"
     if isinstance(target, (types.FunctionType, type)):
-        return f"python {_public_name(target) or importable_name(target)}"
+        if (public := _public_name(target)) is None:
+            _refuse_assigned_data(target)
+        return f"python {public or importable_name(target)}"
     if (function := _numpy_function(target)) is not None:
         return f"numpy {function}"
     raise Uncacheable(f"a call target of type {type(target).__module__}.{type(target).__qualname__}")
@@ -110,6 +112,15 @@ def _public_name(target: Any) -> str | None:
         if names:
             return f"{module.__name__}.{min(names)}"
     return None
+
+
+def _refuse_assigned_data(target: Any) -> None:
+    """What Dynamo calls for `x.data = y`: a function within one of its own. torch's own check fails on it as well."""
+    if target.__name__ == torch_names.ASSIGNED_DATA and named_by_torch(target):
+        raise Uncacheable(
+            f"`x.data = y` calls {target.__module__}.{target.__qualname__}, which no name leads back to; write "
+            "`x.copy_(y)` under torch.no_grad(), or assign outside the compiled function"
+        )
 
 
 def needs_source(target: Any) -> bool:

@@ -14,6 +14,7 @@ from .. import torch_names
 from ..encoding.encode import Cause, Uncacheable, encode, importable_name
 from ..origin import is_torch_or_stdlib, replaced_within
 from ..source_code.walk import source_digest
+from .thin import thin_text
 
 MAX_CONSTANT_BYTES = 64 << 20
 
@@ -88,25 +89,22 @@ def _numbers(values: Iterable[Any], number: SymText) -> str:
 
 def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText) -> str:
     taken = inner_parts(real)
+    own = "Parameter" if isinstance(real, torch.nn.Parameter) else "Tensor"
     if taken is None:
-        raise Uncacheable(
-            f"an input of tensor subclass {type(real).__module__}.{type(real).__qualname__}, which has no "
-            "__tensor_flatten__ to see what it holds"
-        )
+        return f"<subclass {thin_text(real)}> {own} {_metadata(tensor, real, number)}"
     parts, context = taken
     symbolic = inner_parts(tensor)
     if symbolic is None or symbolic[0].keys() != parts.keys():
         raise Uncacheable(f"tensor subclass {type(real).__qualname__} flattens differently when traced")
     inner = ", ".join(f"{name}: {_describe_part(symbolic[0][name], part, number)}" for name, part in parts.items())
-    kind = "Parameter" if isinstance(real, torch.nn.Parameter) else "Tensor"
     outer = (
-        f"{kind} {real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
+        f"{own} {real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
         f"stride {_numbers(tensor.stride(), number)} [{_flags(real)}]"
     )
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
-    own = is_torch_or_stdlib(type(real).__module__) and not replaced_within(type(real))
-    code = "" if own else f" code {source_digest(type(real), name, protocol=True)}"
+    of_torch = is_torch_or_stdlib(type(real).__module__) and not replaced_within(type(real))
+    code = "" if of_torch else f" code {source_digest(type(real), name, protocol=True)}"
     return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .. import torch_names
-from ..origin import foreign
+from ..origin import foreign, named_by_torch
 
 
 def fact(name: str) -> dict[str, Any]:
@@ -92,15 +92,26 @@ def _autocast() -> dict[str, Any]:
     return found
 
 
-def users_of_pytree() -> dict[str, Any]:
-    """Class -> what torch's trees call to take it apart and to put it together, for classes of the user's."""
+def in_trees(kind: type) -> list[Any]:
+    """What torch's trees call to take a class apart and to put it together; empty for one that they do not know."""
+    pytree: Any = sys.modules.get(torch_names.PYTREE)
+    node = pytree.SUPPORTED_NODES.get(kind) if pytree is not None else None
+    return [] if node is None else [node.flatten_fn, node.unflatten_fn]
+
+
+def in_trees_by_users(function: str) -> dict[str, Any]:
+    """Class -> the same, of what users registered and this function of torch's trees may meet unseen.
+
+    That is classes of torch and Python. A user's own class is described where code leads to it, and no other code can
+    put one into a tree, unless it has its name alone.
+    """
     table = sys.modules[torch_names.PYTREE].SUPPORTED_NODES
+    everyones = function == torch_names.TREES_BY_NAME
     found: dict[str, Any] = {}
-    for kind, node in table.items():
-        functions = [node.flatten_fn, node.unflatten_fn]
-        if foreign(functions) is not None:
+    for kind in table:
+        if (everyones or named_by_torch(kind)) and foreign(functions := in_trees(kind)) is not None:
             found[f"{kind.__module__}.{kind.__qualname__}"] = functions
-    return found
+    return dict(sorted(found.items()))
 
 
 _FACTS = {

@@ -22,7 +22,7 @@ from ..encoding.targets import TORCH_NAMESPACES, identify, is_higher_order, is_o
 from ..encoding.values import attributes_of, bound_cells, name_of, parts_of, place_of, registered_with
 from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code, named_by_torch, replaced_within
 from .described import described
-from .facts import fact, in_words, users_of_pytree
+from .facts import fact, in_trees, in_trees_by_users, in_words
 from .modules import attribute, imported, module_whole, path_from, whole_module
 from .owners import BOOKKEEPING, Owners
 from .purity import fact_of, is_impure, name_and_module
@@ -260,7 +260,7 @@ class _Walk:
             self.say("members")
             self.value([[member.name, member.value] for member in code])
         theirs = {name for base in code.__mro__[1:] if is_torch_or_stdlib(base.__module__) for name in vars(base)}
-        self.value(registered_with(code))
+        self.value([registered_with(code), in_trees(code)])
         for name, member in vars(code).items():  # in their order: code may iterate over them
             if isinstance(member, types.MemberDescriptorType):
                 self.say(f"slot {name} {member.__name__}")
@@ -301,7 +301,7 @@ class _Walk:
             for where, replaced in replaced_within(code).items():
                 self.inside(code, where, replaced)
             if module == torch_names.PYTREE:
-                for kind, functions in users_of_pytree().items():
+                for kind, functions in in_trees_by_users(name).items():
                     self.inside(code, kind, functions)
             if isinstance(code, (type, types.FunctionType)) and vars(code):
                 self.owners.add(code)

@@ -46,6 +46,7 @@ SHARDS = (
         "amp",
         "control",
         "opaques",
+        "thin",
     ),
 )
 

@@ -172,3 +172,79 @@ def a_node_into_a_function_that_is_not_traced_strictly(way):
         return pair.left * pair.scale + pair.right
 
     return way.compile(lambda x: add(Pair(x, x + 1, 2)).sin())(numbers())
+
+
+def beside_transformers():
+    """Its output classes are in torch's trees, and their code imports when it is called."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    return BaseModelOutput
+
+
+class Held(torch.Tensor):
+    """Around another tensor, by torch's trees."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, requires_grad=inner.requires_grad)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Held(inner["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        args, kwargs = pytree.tree_map_only(Held, lambda x: x.inner, (args, kwargs or {}))
+        return pytree.tree_map_only(torch.Tensor, Held, func(*args, **kwargs))
+
+
+@case()
+def trees_in_a_dispatch_beside_transformers(way):
+    """Registered for classes that the subclass has nothing to do with: they are no part of what it does."""
+    beside_transformers()
+    x = Held(numbers()).requires_grad_()
+    out = way.compile(lambda x: (x.sin() * 3).sum())(x)
+    out.backward()
+    return out.inner, x.grad.inner
+
+
+@torch.library.custom_op("constructs_trees::cubed", mutates_args=())
+def cubed(x: torch.Tensor) -> torch.Tensor:
+    return x**3
+
+
+def cubed_backward(ctx, grad):
+    kept = pytree.tree_map(lambda x: x * 3, {"squares": [ctx.saved_tensors[0] ** 2]})
+    return pytree.tree_leaves(kept)[0] * grad
+
+
+cubed.register_fake(torch.empty_like)
+cubed.register_autograd(cubed_backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+
+
+@case()
+def trees_in_a_backward_beside_transformers(way):
+    """The same of a custom operator's backward."""
+    beside_transformers()
+    x = numbers().requires_grad_()
+    out = way.compile(lambda x: cubed(x) + 1)(x)
+    out.sum().backward()
+    return out, x
+
+
+@case()
+def an_output_of_transformers_class(way):
+    """A compiled function that is given one of these classes and returns one, beside a subclass that uses trees."""
+    output = beside_transformers()
+
+    def step(given, x):
+        return output(last_hidden_state=given.last_hidden_state * 2), x * 2
+
+    given, held = way.compile(step)(output(last_hidden_state=numbers()), Held(numbers()))
+    return type(given).__name__, given.last_hidden_state, held.inner

@@ -10,7 +10,7 @@ import tempfile
 
 import torch
 import torch._inductor.config
-from harness import case
+from harness import case, raised
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import return_and_correct_aliasing
@@ -149,10 +149,9 @@ def jagged(lengths=(2, 3, 1), requires_grad=False):
     )
 
 
-@case(bypass="guards that no entry can say")
+@case()
 def a_jagged_tensor_goes_through(way):
-    """Input and output have the same ragged size, so that they can be added. torch does not cache it (it cannot
-    pickle the table of ragged sizes)."""
+    """Input and output have the same ragged size, so that they can be added. torch does not cache it."""
     _, x = jagged()
     out = way.compile(lambda x: x.sin() * 2 + x)(x)
     return {
@@ -163,7 +162,7 @@ def a_jagged_tensor_goes_through(way):
     }
 
 
-@case(bypass="guards that no entry can say")
+@case()
 def a_jagged_tensor_has_a_gradient(way):
     """Through a layer, to its weight and to the values."""
     values, x = jagged(requires_grad=True)
@@ -173,11 +172,30 @@ def a_jagged_tensor_has_a_gradient(way):
     return {"out": out, "values": values.grad.clone(), "weight": layer.weight.grad.clone()}
 
 
-@case(bypass="guards that no entry can say")
+@case()
 def jagged_tensors_of_several_lengths(way):
     """Other numbers of rows, other lengths: as many compiles as torch needs, each right."""
     wave = way.compile(lambda x: x.cos() + x.shape[0])
     return [wave(jagged(lengths)[1]).values() for lengths in ((2, 3, 1), (4, 2), (1, 1, 5, 2))]
+
+
+@case()
+def jagged_tensors_of_one_raggedness_and_of_two(way):
+    """Two that share their offsets can be added, and have one size for both; those that do not are another graph."""
+    (_, x), (_, y) = jagged(), jagged((1, 4, 2))
+    shared = way.compile(lambda x, y: (x * y).values() + x.sum())(x, x * 3)
+    apart = way.compile(lambda x, y: (x.values().sum(), (y * 2).values() + 0))
+    return shared, apart(x, y), apart(x, x * 3), raised(lambda: x + y)
+
+
+@case()
+def jagged_tensors_with_what_belongs_to_them(way):
+    """With lengths beside offsets (holes), ragged in another dimension, and without the cached extremes."""
+    values, offsets = numbers(7), torch.tensor([0, 3, 7])
+    holed = torch.nested.nested_tensor_from_jagged(values, offsets, lengths=torch.tensor([2, 4]))
+    bare = torch.nested.nested_tensor_from_jagged(values, offsets)
+    wave = way.compile(lambda x: (x.sin() * 3, x.size(0)))
+    return [[out.values(), out.offsets(), size] for out, size in map(wave, (holed, bare, bare.transpose(1, 2)))]
 
 
 @case(bypass="NestedTensor")
@@ -216,34 +234,3 @@ def a_dtensor_on_a_mesh_of_one(way):
         out = way.compile(lambda x, y: (x * 2).sin() + y)(x, y)
         out.sum().backward()
         return {"out": out.to_local(), "placed": str(out.placements), "grad": x.grad.to_local()}
-
-
-class Tagged(torch.Tensor):
-    """Adds nothing but a name."""
-
-
-class Shouting(torch.Tensor):
-    """Changes what `add` means, before the dispatcher sees it."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        out = super().__torch_function__(func, types, args, kwargs or {})
-        return out * 10 if func is torch.Tensor.add else out
-
-
-@case(bypass="which has no __tensor_flatten__")
-def a_subclass_without_flatten(way):
-    """Nothing says what such a subclass holds: it is compiled and not cached."""
-    with kernels():
-        return way.compile(lambda x: x.sin() + 1)(numbers().as_subclass(Tagged))
-
-
-@case(
-    bypass="which has no __tensor_flatten__",
-    torch_wrong="the compiled result of `__torch_function__` has lost its class",
-    fields=("type", "base"),
-)
-def a_subclass_with_torch_function(way):
-    """Its `__torch_function__` is traced into the graph; not cached for the same reason."""
-    with kernels():
-        return way.compile(lambda x: torch.Tensor.add(x, 1).cos())(numbers().as_subclass(Shouting))

@@ -24,7 +24,7 @@ def numbers(rows=3, requires_grad=False):
     return (torch.arange(rows * 4.0).reshape(rows, 4) / 7).requires_grad_(requires_grad)
 
 
-@case(bypass="an input is a container")
+@case(bypass="a graph of compiled autograd")
 def compiled_autograd_inside(way):
     """`compiled_autograd`: the backward that a compiled function asks for is traced as well, with lists of inputs."""
 
@@ -43,7 +43,7 @@ def compiled_autograd_without_a_backward(way):
         return way.compile(lambda x: (x.cos() * 2).sum())(numbers())
 
 
-@case(bypass="an input is a container")
+@case(bypass="a graph of compiled autograd")
 def compiled_autograd_around_a_backward(way):
     """A compiled forward that is found again, under a backward that compiled autograd traces anew."""
     compiled, found = way.compile(lambda x, y: x.sin() @ y, dynamic=True), []
@@ -59,7 +59,7 @@ def compiled_autograd_around_a_backward(way):
     return found
 
 
-@case(bypass="specialize_on")
+@case(bypass="leave specialize_on out")
 def specialised_by_the_user(way):
     """`mark_dynamic(specialize_on=...)` makes Dynamo call the backend once per size: compiled, and not kept."""
     compiled = way.compile(lambda x: x * 5)

@@ -218,6 +218,40 @@ def test_autocast_without_a_dtype_is_keyed_by_the_processs() -> None:
     assert first != second
 
 
+def jagged(transposed: bool = False, grad: bool = False, **kept: Any) -> torch.Tensor:
+    values, offsets = (X.reshape(6, 2) + 1).requires_grad_(grad), torch.tensor([0, 2, 6])
+    made = torch.nested.nested_tensor_from_jagged(values, offsets, **kept)
+    return made.transpose(1, 2) if transposed else made
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"transposed": True},
+        {"grad": True},
+        {"lengths": torch.tensor([1, 3])},
+        {"min_seqlen": 2},
+        {"min_seqlen": 2, "max_seqlen": 4},
+    ],
+    ids=["ragged dimension", "gradient", "holes", "shortest", "longest"],
+)
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo asks it of a tensor that is no leaf
+def test_what_a_jagged_tensor_holds_is_in_the_key(other: dict[str, Any]) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() * 2
+
+    assert keys(step, jagged()) == keys(step, jagged())
+    assert keys(step, jagged()) != keys(step, jagged(**other))
+
+
+def test_jagged_tensors_that_share_their_raggedness_are_another_graph() -> None:
+    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x * 2, y * 2
+
+    first = jagged()
+    assert keys(step, first, first * 3) != keys(step, first, jagged())
+
+
 def outside(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 

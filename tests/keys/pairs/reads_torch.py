@@ -150,19 +150,6 @@ def a_setting_hung_on_a_function_of_torch(v):
     return scaled_by(lambda: torch.nn.functional.relu.scale)
 
 
-class Pack:
-    def __init__(self, first, second):
-        self.first, self.second = first, second
-
-
-@pair()
-def how_a_class_is_flattened(v):
-    """What are the leaves of a user's class is said to torch once, and kept there."""
-    flatten = (lambda one: ([2], None)) if v == 1 else (lambda one: ([3], None))
-    torch.utils._pytree.register_pytree_node(Pack, flatten, lambda leaves, context: Pack(*leaves, 0))
-    return scaled_by(lambda: sum(torch.utils._pytree.tree_leaves(Pack(5, 7))))
-
-
 # --- functions that are not what their names say --------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ PAIRS = pairs()
 
 
 # Pairs of code that a graph reaches: Inductor may be loaded before. All others are about what is loaded when.
-WITH_INDUCTOR = {"reads", "reads_torch", "objects"}
+WITH_INDUCTOR = {"reads", "reads_torch", "objects", "trees"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,83 @@
+"""Tensor subclasses that hold nothing of their own: what they do of torch's calls is in the key, the rest is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from warmgraph.hashing import Uncacheable
+from warmgraph.hashing.parts.thin import thin_text
+
+
+class Onwards(torch.nn.Parameter):
+    loader = open
+
+    def __init__(self, data: torch.Tensor) -> None:
+        self.told = str(data)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def of(**members: Any) -> str:
+    """The text of a tensor of one class, found by one name, with these members."""
+    kind = type("Made", (torch.nn.Parameter,), {"__module__": __name__, **members})
+    globals()["Made"] = kind
+    return thin_text(torch.Tensor._make_subclass(kind, torch.ones(2)))
+
+
+def doubled(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    return func(*args, **(kwargs or {})) * 2
+
+
+def tripled(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    return func(*args, **(kwargs or {})) * 3
+
+
+def test_what_it_does_of_torchs_calls_is_in_the_text() -> None:
+    first, second = (of(__torch_function__=classmethod(one)) for one in (doubled, tripled))
+    assert first == of(__torch_function__=classmethod(doubled))
+    assert len({of(), first, second}) == 3
+
+
+def test_what_loads_it_is_not() -> None:
+    assert of(loader=open) == of(loader=print) == of()
+    assert "Onwards" in thin_text(Onwards(torch.ones(2)))
+
+
+def clocked(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    import time
+
+    return func(*args, **(kwargs or {})) * time.time()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"dim": lambda self: 3},
+        {"shape": property(lambda self: (3,))},
+        {"__getattr__": lambda self, name: 3},
+        {"__getattribute__": lambda self, name: 3},
+        {"__torch_dispatch__": classmethod(doubled)},
+        {"__torch_function__": classmethod(clocked)},
+    ],
+    ids=["method", "property", "any attribute", "every attribute", "dispatch", "clock"],
+)
+def test_one_that_answers_in_torchs_place_is_refused(members: dict[str, Any]) -> None:
+    with pytest.raises(Uncacheable, match="Made"):
+        of(**members)
+
+
+class Meta(type(torch.Tensor)):  # type: ignore[misc]
+    """Answers for its classes."""
+
+
+def test_a_class_of_a_class_is_refused() -> None:
+    class Local(torch.Tensor, metaclass=Meta):
+        pass
+
+    globals()["Local"], Local.__qualname__ = Local, "Local"
+    with pytest.raises(Uncacheable, match="metaclass"):
+        thin_text(torch.ones(2).as_subclass(Local))
