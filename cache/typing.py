@@ -236,11 +236,12 @@ class Held:
     """A key that someone else has the right to compile.
 
     owner: who, one line for people. failed: nobody has it any more, and the last owner's compile gave nothing
-    that could be kept: there is nothing to wait for.
+    that could be kept: there is nothing to wait for. job: of whose ranks the owner is one, as `ranks_of` tells it.
     """
 
     owner: str
     failed: bool = False
+    job: str | None = None
 
 
 class Lease(Protocol):

@@ -83,6 +83,10 @@ class Flights:
             outer.pop()
             flight.leave()
 
+    def inside(self) -> bool:
+        """Whether this thread is inside of a flight."""
+        return bool(self._inside.keys)
+
     def _acquire_levels(self, flight: Flight, seconds: float) -> None:
         waiting = _Waiting(flight.key, seconds, self._clock)
         try:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from warmgraph.cache import Cache, Flights, Hit, MemoryStore, Miss, Reason, StoreSilent, StoreUnavailable
 from warmgraph.cache.stores.circuit_breaker import Health
-from warmgraph.cache.tiers.tiers import Policy
+from warmgraph.cache.tiers.access import Policy
 from warmgraph.cache.typing import Held
 
 

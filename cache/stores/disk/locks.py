@@ -41,13 +41,17 @@ _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the last: should it be 
 
 
 class FileLeases:
-    """The locks under a disk store's root. Thread-safe; two threads of one process exclude each other, too."""
+    """The locks under a disk store's root. Thread-safe; two threads of one process exclude each other, too.
+
+    fetch: not of those who compile a key, but of those who fetch it from a shared tier.
+    """
 
     name = "disk"
     seconds = 0.0
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, fetch: bool = False) -> None:
         self._layout = Layout(root)
+        self._fetch = fetch
         self._open: dict[FileLease, int] = {}  # descriptors by lease; only single, atomic operations on it
         reset_in_child(self)
 
@@ -63,7 +67,7 @@ class FileLeases:
                 os.close(descriptor)
 
     def acquire(self, key: str) -> FileLease | Held:
-        path = self._layout.lock(key)
+        path = self._layout.lock(key, fetch=self._fetch)
         with translating("lock", path):
             for _ in range(_ATTEMPTS):
                 lease = FileLease(path, self._open)
@@ -80,7 +84,7 @@ class FileLeases:
         return Held(SOMEONE)  # a file that is replaced this often has people at work on it
 
     def peek(self, key: str) -> Held | None:
-        path = self._layout.lock(key)
+        path = self._layout.lock(key, fetch=self._fetch)
         with translating("look at", path):
             try:
                 descriptor = os.open(path, os.O_RDONLY | _FLAGS)

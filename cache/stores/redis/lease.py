@@ -35,7 +35,7 @@ logger = logging.getLogger(__package__)
 _FAILED_MS = 5000  # that waiters are told that there is nothing to wait for
 _TOKEN = re.compile(r"\d{1,19}", re.ASCII)
 _MAX_OWNER = 100
-_MAX_VALUE = 1024  # bytes
+MAX_VALUE = 1024  # bytes
 _REMEMBERED = 1024  # tokens of leases that this process had
 _EARLY_SECONDS = 0.1  # before its end a lease that is gone was not one that expired
 _PERHAPS = "someone, perhaps: the server was restarted a moment ago"
@@ -85,6 +85,7 @@ class RedisLeases:
         seconds: float = 10.0,
         beat: float | None = None,
         rank: int | None = None,
+        job: str | None = None,
         name: str = "redis",
     ) -> None:
         self.name = name
@@ -94,6 +95,7 @@ class RedisLeases:
         self._clients = clients
         self._names = Names(namespace)
         self._rank = rank
+        self._job = job
         self._background = Writer(max_jobs=1024)
         self.after_fork_in_child()
         reset_in_child(self)
@@ -151,9 +153,9 @@ class RedisLeases:
     def peek(self, key: str) -> Held | None:
         name = self._names.lease(key)
         [value] = self._clients.small.run(
-            lambda redis: values_at(redis, [(name, _MAX_VALUE)]), self._clients.deadline, doing="see a lease"
+            lambda redis: values_at(redis, [(name, MAX_VALUE)]), self._clients.deadline, doing="see a lease"
         )
-        return None if value is None else _held(value.decode("utf-8", "replace"))
+        return held_in(value)
 
     def token_of(self, key: str) -> int:
         """The token of the last lease that this process had of `key`; 0 if there was none."""
@@ -196,6 +198,7 @@ class RedisLeases:
     def _owner(self) -> str:
         """Who we are, for people; and a nonce, so that no two owners are alike."""
         who = {"host": os.uname().nodename[:64], "pid": os.getpid(), "rank": self._rank, "nonce": secrets.token_hex(8)}
+        who |= {} if self._job is None else {"job": self._job}
         return json.dumps(who, separators=(",", ":"))
 
     def _run(
@@ -280,16 +283,22 @@ def _answer(answer: Any) -> tuple[int, str, int]:
     raise ValueError("not the answer to taking a lease")
 
 
+def held_in(value: bytes | None) -> Held | None:
+    """Who has a lease, by its value; None where there is none."""
+    return None if value is None else _held(value.decode("utf-8", "replace"))
+
+
 def _held(value: str) -> Held:
     """What a lease says, for people. It is anyone's text, and not believed beyond that."""
     first, _, rest = value.partition(" ")
     if first == "failed":
         return Held("nobody: the last compile could not be kept", failed=True)
-    owner = rest
+    owner, job = rest, None
     try:
         plain = json.loads(rest)
         rank = plain["rank"]
         owner = f"{'' if rank is None else f'rank {rank} '}(pid {plain['pid']} on {plain['host']})".lstrip()
+        job = plain.get("job") if isinstance(plain.get("job"), str) else None
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
-    return Held("".join(letter if letter.isprintable() else "?" for letter in owner)[:_MAX_OWNER] or "someone")
+    return Held("".join(letter if letter.isprintable() else "?" for letter in owner)[:_MAX_OWNER] or "someone", job=job)
