@@ -31,6 +31,7 @@ from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
 from .torch_api import ddp
 from .torch_api.frames.seen import seen
+from .torch_api.process_groups import collective_seconds
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verify.verified import Verdict, VerifiedHit
 
@@ -131,6 +132,7 @@ class Engine:
         loaded = attempt("load", self.settings.strict, self._load, outcome, request)
         if isinstance(loaded, Failure):
             return self._load_failed(outcome, loaded)
+        self.agree(outcome, request.report)
         request.report.hit(outcome)
         self._note(request, outcome.entry)
         if self.settings.verify and random.random() < self.settings.verify:  # noqa: S311 (a sample, no secret)
@@ -139,6 +141,12 @@ class Engine:
             strict = self.settings.strict
             return Found(recorded_ahead(loaded.value, outcome, request, self.cache.learning, strict=strict))
         return Found(loaded.value)
+
+    def agree(self, hit: Hit, report: Report) -> None:
+        """In a job: run ahead of no rank that compiles this by more than half of what a collective waits."""
+        waited = attempt("agree", self.settings.strict, self.cache.agree, hit, lambda: collective_seconds() / 2)
+        if not isinstance(waited, Failure) and waited.value is not None:
+            report.waited(waited.value)
 
     def _note(self, request: Request, entry: Entry) -> None:
         """Tell the frame that is being traced, if it is to be recorded, where its graph is kept."""

@@ -57,7 +57,9 @@ def hosts(server: Any, tmp_path: Path) -> Any:
         return {name: server.raw.get(name) for name in names if name.endswith(b":e") or b":b:" in name}
 
     ring = new_key()
-    yield SimpleNamespace(on=on, publish=publish, lookup=lookup, stored=stored, raw=server.raw, ring=ring, common=common)
+    yield SimpleNamespace(
+        on=on, publish=publish, lookup=lookup, stored=stored, raw=server.raw, ring=ring, common=common
+    )
     reset_settings()
 
 

@@ -110,9 +110,7 @@ def test_a_profile_expires_and_is_kept_near(server: Any, tmp_path: Path, monkeyp
     assert set(alone.profile(KEY).lines) == {"x"}
 
 
-def test_a_profile_goes_back_to_an_emptied_server(
-    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profile_goes_back_to_an_emptied_server(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was sealed, by whoever reads it in a folder; what nobody there would believe stays."""
     monkeypatch.setattr("warmgraph.cache.profiles.store.CONNECTING_SECONDS", 20.0)
     key, url = new_key(), server.patient_url
