@@ -17,6 +17,6 @@ def collective_seconds() -> float:
     try:
         group = distributed._get_default_group()
         timeouts = [group._get_backend(device).options._timeout for device in group._device_types]
-        return min(timeout.total_seconds() for timeout in timeouts)
+        return float(min(timeout.total_seconds() for timeout in timeouts))
     except (AttributeError, RuntimeError, TypeError, ValueError):  # a backend of another kind, or another torch
         return _NCCL_SECONDS if "nccl" in distributed.get_backend() else _SECONDS

@@ -83,9 +83,9 @@ class Flights:
             outer.pop()
             flight.leave()
 
-    def inside(self) -> bool:
-        """Whether this thread is inside of a flight."""
-        return bool(self._inside.keys)
+    def inside(self, key: str | None = None) -> bool:
+        """Whether this thread is inside of a flight; of `key`."""
+        return bool(self._inside.keys) if key is None else key in self._inside.keys
 
     def _acquire_levels(self, flight: Flight, seconds: float) -> None:
         waiting = _Waiting(flight.key, seconds, self._clock)

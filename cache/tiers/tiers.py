@@ -20,7 +20,7 @@ from ..format.seal import DEFAULT_NAMESPACE, Signer, as_relayed, generation_of
 from ..process.writer import Writer
 from ..profiles.store import ProfileStore
 from ..stores.circuit_breaker import Health
-from ..stores.disk.store import DiskStore
+from ..stores.disk.store import LATELY, DiskStore
 from ..typing import Entry, Hit, Miss, Reason, Role, Scalar, Store, StoreUnavailable
 from .access import Access, Policy
 from .flight import Flight, Flights
@@ -220,9 +220,9 @@ class Cache:
         hit = self._hit(store, found, search)
         if hit is None:
             return None
-        self._touch(level, packed.entry)
+        self._touch(level, packed.entry, packed.sealed)
         if self._healing is not None:
-            if remote or fetched:
+            if remote or fetched or self._flights.inside(key):  # another one compiled it just now
                 self._healing.know(packed.entry)
             else:
                 self._healing.hit(packed.entry, packed.sealed, store)
@@ -263,14 +263,17 @@ class Cache:
             return None
         return Hit(store.name, found.packed.entry, contents, files, found.packed.size, found.packed.sealed)
 
-    def _touch(self, level: int, entry: Entry) -> None:
-        """From a tier on, or what is always hit in memory would look unused on disk. Over a network once per host."""
-        lately = False
+    def _touch(self, level: int, entry: Entry, sealed: bytes) -> None:
+        """From a tier on, or what is always hit in memory would look unused on disk.
+
+        Over a network only what no process of this host used lately, and what was not made lately: that lives long.
+        """
+        lately = abs(time.time() - generation_of(sealed) / 1e6) < LATELY
         for store in filter(self._access.may_read, self._tiers[level:]):
             if lately and self._access.policy(store).remote:
                 continue
             try:
-                lately = isinstance(store, DiskStore) and store.used_lately(entry.key, entry.variant)
+                lately = lately or (isinstance(store, DiskStore) and store.used_lately(entry.key, entry.variant))
                 store.touch(entry.key, entry.variant, entry.blobs)
             except StoreUnavailable as error:
                 # A read-only folder serves hits all the same; who only reads need not hear of it.

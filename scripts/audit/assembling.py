@@ -191,7 +191,11 @@ def _misses(counted: Auditor) -> tuple[tuple[MissRow, ...], int]:
 
 def _skews(counted: Auditor) -> tuple[tuple[SkewRow, ...], int]:
     ranked, left_out = counted.skews.top(lambda group, waits: (-waits.seconds, _sortable(group)), _CAUSES)
-    return tuple(SkewRow(*group, waits.count, waits.seconds, waits.longest) for group, waits in ranked), left_out
+    rows = [
+        SkewRow(job, function, file, line, waited, waits.count, waits.seconds, waits.longest)
+        for (job, function, file, line, waited), waits in ranked
+    ]
+    return tuple(rows), left_out
 
 
 def _over_time(counted: Auditor) -> tuple[Bucket, ...]:

@@ -42,7 +42,7 @@ from .files import (
 from .folder import check_within, identity_of, open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
 
-_TOUCH_EVERY = 3600.0  # seconds: a hit must not cost a write each time
+LATELY = 3600.0  # seconds: a hit must not cost a write each time
 _WHY_BYTES = 4096
 
 
@@ -112,7 +112,7 @@ class DiskStore:
     def used_lately(self, key: str, variant: str) -> bool:
         """Whether some process of this host used an entry not long ago: then nobody need be told of it again."""
         used = modified(self.layout.entry(key, variant))
-        return used is not None and abs(time.time() - used) < _TOUCH_EVERY
+        return used is not None and abs(time.time() - used) < LATELY
 
     def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
         self._check_writable()
