@@ -31,7 +31,6 @@ from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
 from .torch_api import ddp
 from .torch_api.frames.seen import seen
-from .torch_api.process_groups import collective_seconds
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verify.verified import Verdict, VerifiedHit
 
@@ -96,10 +95,15 @@ class Engine:
         """Wait while another thread, process or host compiles this key; then take its result, or compile."""
         strict, report = self.settings.strict, request.report
         with ExitStack() as stack:
-            with report.phase("wait"):
-                entered = attempt("wait", strict, stack.enter_context, self.cache.flight(request.key.id))
-            flight = None if isinstance(entered, Failure) else entered.value
-            found = self._find(request, flight)  # another may have been faster since we looked
+            for insist in (False, True):
+                with report.phase("wait"):
+                    asked = self.cache.flight(request.key.id, insist=insist)
+                    entered = attempt("wait", strict, stack.enter_context, asked)
+                flight = None if isinstance(entered, Failure) else entered.value
+                found = self._find(request, flight)  # another may have been faster since we looked
+                if isinstance(found, Found) or flight is None or not flight.gave_way:
+                    break
+                stack.close()  # its result is another variant: our turn, in earnest
             if isinstance(found, Found):
                 return found.run
             if isinstance(found, Miss) and found.reason is Reason.LOAD_FAILED:
@@ -144,7 +148,7 @@ class Engine:
 
     def agree(self, hit: Hit, report: Report) -> None:
         """In a job: run ahead of no rank that compiles this by more than half of what a collective waits."""
-        waited = attempt("agree", self.settings.strict, self.cache.agree, hit, lambda: collective_seconds() / 2)
+        waited = attempt("agree", self.settings.strict, self.cache.agree, hit, lambda: ddp.collective_seconds() / 2)
         if not isinstance(waited, Failure) and waited.value is not None:
             report.waited(waited.value)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from warmgraph.cache import Entry, Event, Hit, Outcome, Role, flush, open_journaled, parse_url, record, settings
-from warmgraph.cache.tiers import one_reader
+from warmgraph.cache.tiers import flight, one_reader
 
 LONGEST = 3600.0
 
@@ -47,14 +47,14 @@ def run_rank(work: dict[str, Any], rank: dict[str, Any], said: dict[str, Any]) -
         key = key_of(number)
         found = cache.lookup(key, lambda entry: True)
         if not isinstance(found, Hit):
-            with cache.flight(key) as flight:
-                said["waited"] += flight.waited
+            with cache.flight(key) as turn:  # whose result, if another has one, is always the right one here
+                said["waited"] += turn.waited
                 found = cache.lookup(key, lambda entry: True)
                 if isinstance(found, Hit):
-                    flight.settle(ok=True)
+                    turn.settle(ok=True)
                 else:
                     time.sleep(graph["seconds"])
-                    cache.publish(Entry(key, "v0", {}, None, {}, ()), blobs_of(number, graph["bytes"]), flight)
+                    cache.publish(Entry(key, "v0", {}, None, {}, ()), blobs_of(number, graph["bytes"]), turn)
                     said["compiled"].append(number)
         if isinstance(found, Hit):
             waited = cache.agree(found, lambda: LONGEST)
@@ -69,7 +69,7 @@ def run_rank(work: dict[str, Any], rank: dict[str, Any], said: dict[str, Any]) -
 def main() -> int:
     work = json.load(sys.stdin)
     os.environ["WORLD_SIZE"] = str(work["size"])
-    one_reader._SECONDS = work["patience"]
+    one_reader._SECONDS, flight._LAST_PAUSE = work["patience"], work["pause"]
     found: list[dict[str, Any]] = [{"rank": rank["rank"], "host": rank["host"]} for rank in work["ranks"]]
     settings()
     threading.stack_size(256 * 1024)

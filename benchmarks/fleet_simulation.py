@@ -5,8 +5,8 @@
     python -m benchmarks.fleet_simulation --journal ~/.cache/warmgraph/journal   # compile times and sizes of your own
 
 Ranks speak the real protocol (`fleet_ranks`); a compile is a sleep and its result random bytes, by a fixed distribution
-or as a journal's misses were. Eight ranks share a host, which is a folder; they arrive within a minute, those of a host
-within half a second, all compressed by `--compress`. Runs, each on what the one before left:
+or as a journal's misses were. Eight ranks share a host, which is a folder; they arrive within a minute (where all is
+warm, within a quarter of one), those of a host within half a second. Runs, each on what the one before left:
 
     cold      nothing anywhere
     full      folders and server have everything, as at a restart
@@ -14,8 +14,9 @@ within half a second, all compressed by `--compress`. Runs, each on what the one
     failover  cold again; while the first graph is compiled, Redis is stopped and comes back empty, and one rank in a
               hundred (in a process of its own, whoever compiles among them) is killed
 
-This machine's cores are shared by all ranks, so deadlines are patient, and seconds beyond the compile times are mostly
-this machine's; commands, bytes, fetches and compiles are not. Writes benchmarks/results/fleet_simulation.json.
+All ranks share this machine's cores: so deadlines are patient, who waits looks once in a second (0.2 in truth), and
+seconds beyond the compile times are mostly this machine's. Commands, bytes, fetches and compiles are not. A fleet of
+more than a thousand comes in groups, one after another. Writes benchmarks/results/fleet_simulation.json.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ from .redis_server import RedisServer, free_port
 
 RESULTS = Path(__file__).with_name("results") / "fleet_simulation.json"
 RANKS_OF_A_HOST = 8
-ARRIVING, JITTER = 60.0, 0.5  # seconds in which all ranks arrive, and those of one host
+ARRIVING, WARM_ARRIVING, JITTER = 60.0, 15.0, 0.5  # seconds in which all ranks arrive, and those of one host
 GRAPHS = ({"seconds": 40.0, "bytes": 600_000}, {"seconds": 25.0, "bytes": 300_000}, {"seconds": 10.0, "bytes": 100_000})
-PATIENCE = 60.0
+PATIENCE, PAUSE = 60.0, 1.0
 OUTAGE = 1.0  # seconds without Redis
 AT_ONCE = 1000  # ranks; more are simulated one group of hosts after another
 WIRE = 10e9 / 8  # bytes per second of the network to one Redis
@@ -52,8 +53,7 @@ KINDS = {
     "look up": ("getrange", "strlen"),
     "publish": ("set", "del", "unlink"),
     "leases": ("evalsha", "eval"),
-    "use": ("expire", "pexpire"),
-    "journal": ("xadd",),
+    "journal": ("xadd", "expire"),  # nothing here is old enough to be prolonged
 }
 
 
@@ -71,18 +71,20 @@ class Fleet:
     """Starts ranks, in processes of many; and those that are to be killed in processes of their own."""
 
     def __init__(self, folder: Path, server: RedisServer, graphs: Sequence[dict[str, float]], compress: float) -> None:
-        self.folder, self.redis, self.compress = folder, server, compress
+        self.folder, self.redis, self.compress = folder, server, compress  # compress: by how much all is quicker
         self.graphs = [{"seconds": one["seconds"] / compress, "bytes": int(one["bytes"])} for one in graphs]
         self.server = redis.Redis(port=server.port)
         self.key = new_key()
 
-    def run(self, name: str, hosts: Sequence[str], *, doomed: Sequence[int] = ()) -> dict[str, Any]:
+    def run(
+        self, name: str, hosts: Sequence[str], *, arriving: float = WARM_ARRIVING, doomed: Sequence[int] = ()
+    ) -> dict[str, Any]:
         """All ranks of `hosts`, of which those with the numbers `doomed` are killed, and Redis with them."""
         begin = time.time() + 2.0 + len(hosts) / 50
         chance = random.Random(len(hosts))
         ranks = []
         for host in hosts:
-            arrives = begin + chance.uniform(0, ARRIVING - JITTER) / self.compress
+            arrives = begin + chance.uniform(0, arriving - JITTER) / self.compress
             for _ in range(RANKS_OF_A_HOST):
                 at = arrives + chance.uniform(0, JITTER) / self.compress
                 ranks.append({"rank": len(ranks), "host": str(self.folder / host), "arrives": at})
@@ -110,7 +112,7 @@ class Fleet:
 
     def _start(self, name: str, ranks: Sequence[dict[str, Any]], size: int) -> subprocess.Popen[str]:
         work = {"url": f"redis://127.0.0.1:{self.redis.port}/0", "job": name, "size": size, "ranks": ranks}
-        work |= {"graphs": self.graphs, "patience": PATIENCE}
+        work |= {"graphs": self.graphs, "patience": PATIENCE, "pause": PAUSE / self.compress}
         environment = {one: value for one, value in os.environ.items() if not one.startswith("WARMGRAPH_")}
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.fleet_ranks"],
@@ -151,7 +153,8 @@ class Fleet:
         tiers = Counter()
         for rank in ranks:
             tiers.update(rank["tiers"])
-        asked = sum(used[kind] for kind in KINDS if kind != "journal")
+        # Less the one by which each process learns what is revoked. What scripts do on the server counts as well.
+        asked = sum(used[kind] for kind in KINDS if kind != "journal") - len(ranks)
         return {
             "ranks": len(ranks),
             "hosts": len(hosts),
@@ -211,7 +214,7 @@ def main() -> int:
     parser.add_argument(
         "--runs", nargs="*", choices=("cold", "full", "empty", "failover"), help="of the smallest fleet"
     )
-    parser.add_argument("--compress", type=float, default=4.0, help="by how much a minute is shorter")
+    parser.add_argument("--compress", type=float, default=1.0, help="by how much compiles and arrivals are quicker")
     parser.add_argument("--journal", type=Path, help="a folder of events to take compile times and sizes from")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -219,7 +222,12 @@ def main() -> int:
     if executable is None:
         sys.exit("redis-server is not installed")
     graphs = graphs_of(options.journal) if options.journal else list(GRAPHS)
-    found: dict[str, Any] = {"cpus": os.cpu_count(), "compress": options.compress, "arriving_seconds": ARRIVING}
+    found: dict[str, Any] = {
+        "cpus": os.cpu_count(),
+        "compress": options.compress,
+        "arriving_seconds": {"cold": ARRIVING, "warm": WARM_ARRIVING},
+        "pause_seconds": PAUSE,
+    }
     found |= {"ranks_of_a_host": RANKS_OF_A_HOST, "graphs": graphs, "at_once": AT_ONCE, "fleets": {}}
     for ranks in options.ranks:
         runs = found["fleets"][str(ranks)] = simulate(executable, ranks, graphs, options)
@@ -231,8 +239,8 @@ def main() -> int:
 
 
 def simulate(executable: str, ranks: int, graphs: Sequence[dict[str, float]], options: Any) -> dict[str, Any]:
-    """A fleet above `AT_ONCE` comes in groups of new hosts, each when the one before runs; and only to a warm server."""
-    wanted = options.runs or (("cold", "full", "empty", "failover") if ranks <= AT_ONCE else ("cold", "empty"))
+    """A fleet above `AT_ONCE` comes in groups of new hosts, one after another, to a server that has everything."""
+    wanted = options.runs or (("cold", "full", "empty", "failover") if ranks <= AT_ONCE else ("empty",))
     at_once = min(ranks, AT_ONCE) // RANKS_OF_A_HOST
     runs: dict[str, Any] = {}
     with (
@@ -248,12 +256,15 @@ def simulate(executable: str, ranks: int, graphs: Sequence[dict[str, float]], op
                 names = [f"{hosts}{group * at_once + number}" for number in range(at_once)]
                 many.append(fleet.run(f"{name} {group}", names, **more))
                 if groups > 1:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    for one in names:
+                        shutil.rmtree(Path(folder) / one)
             runs[name] = many[0] if groups == 1 else together(many)
             print(f"{ranks} ranks, {name}: {json.dumps(runs[name])}", file=sys.stderr, flush=True)
 
         if "cold" in wanted:
-            run("cold", "host")
+            run("cold", "host", arriving=ARRIVING)
+        elif "empty" in wanted:
+            fleet.run("fill", ["first"])
         if "full" in wanted:
             run("full", "host")
         if "empty" in wanted:
@@ -261,7 +272,12 @@ def simulate(executable: str, ranks: int, graphs: Sequence[dict[str, float]], op
         if "failover" in wanted:
             fleet.server.flushall()
             chance = random.Random(1)
-            run("failover", "late", doomed=chance.sample(range(at_once * RANKS_OF_A_HOST), max(1, ranks // 100)))
+            run(
+                "failover",
+                "late",
+                arriving=ARRIVING,
+                doomed=chance.sample(range(at_once * RANKS_OF_A_HOST), max(1, ranks // 100)),
+            )
     return runs
 
 

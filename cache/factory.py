@@ -237,9 +237,9 @@ class _Guarded:
         self._leases = leases
         self._health = health
 
-    def acquire(self, key: str) -> Lease | Held:
+    def acquire(self, key: str, *, waits: bool = False) -> Lease | Held:
         with self._noting():
-            found = self._leases.acquire(key)
+            found = self._leases.acquire(key, waits=waits)
         return found if isinstance(found, Held) else _GuardedLease(found, self._answers)
 
     def peek(self, key: str) -> Held | None:

@@ -138,10 +138,10 @@ class Cache:
         """
         return self._relating.explained(miss, key, parts, facts)
 
-    def flight(self, key: str) -> AbstractContextManager[Flight]:
+    def flight(self, key: str, *, insist: bool = False) -> AbstractContextManager[Flight]:
         """The right to compile `key`, waited for within bounds; look up again inside. See `flight.Flights`."""
         check_name(KEY, key, "key")
-        return self._flights.flight(key)
+        return self._flights.flight(key, insist=insist)
 
     def publish(self, draft: Entry, blobs: Sequence[tuple[Role, str, bytes]], flight: Flight | None = None) -> Entry:
         """Keep a result: at once in memory, in the background elsewhere. Returns the entry with its blobs.

@@ -141,7 +141,7 @@ class Leases:
         self.token = 7
         self.ended: list[bool] = []
 
-    def acquire(self, key: str) -> Any:
+    def acquire(self, key: str, *, waits: bool = False) -> Any:
         return self
 
     def peek(self, key: str) -> Held | None:

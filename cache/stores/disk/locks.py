@@ -28,7 +28,7 @@ from pathlib import Path
 from ...config.config import rank
 from ...process.forks import reset_in_child
 from ...typing import Held
-from .files import GONE, host_name, make_folders, translating
+from .files import GONE, host_name, make_folders, modified, translating
 from .layout import Layout
 
 FAILED_SECONDS = 5.0  # how long a failed compile is told to those who ask; who waits asks every 0.2 s
@@ -66,8 +66,10 @@ class FileLeases:
             with suppress(OSError):
                 os.close(descriptor)
 
-    def acquire(self, key: str) -> FileLease | Held:
+    def acquire(self, key: str, *, waits: bool = False) -> FileLease | Held:
         path = self._layout.lock(key, fetch=self._fetch)
+        if waits and modified(path) is None:  # who gives nothing back, or dies, leaves the file
+            return Held(SOMEONE, given_back=True)
         with translating("lock", path):
             for _ in range(_ATTEMPTS):
                 lease = FileLease(path, self._open)

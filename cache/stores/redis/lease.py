@@ -39,7 +39,7 @@ MAX_VALUE = 1024  # bytes
 _REMEMBERED = 1024  # tokens of leases that this process had
 _EARLY_SECONDS = 0.1  # before its end a lease that is gone was not one that expired
 _PERHAPS = "someone, perhaps: the server was restarted a moment ago"
-_GIVEN, _FORGOTTEN = 1, 2
+_GIVEN, _FORGOTTEN, _DONE = 1, 2, 3
 _LOST, _GIVEN_BACK = 0, 2
 _EXIT_SECONDS = 0.25  # that the end of a process may be held up by giving back; what is left expires
 
@@ -109,7 +109,7 @@ class RedisLeases:
 
     # -- the Leases protocol
 
-    def acquire(self, key: str) -> RedisLease | Held:
+    def acquire(self, key: str, *, waits: bool = False) -> RedisLease | Held:
         keys = [self._names.lease(key), self._names.fence(key)]
         owner, seen = self._owner(), self._seen.get(key)
         if seen is None or seen.is_over(self.seconds / 3):
@@ -118,7 +118,7 @@ class RedisLeases:
             token, early = seen.token, "early" if seen.is_early() else ""
         since = self._clients.small.since
         known = "" if since is None else f"{time.monotonic() - since:.0f}"
-        arguments: list[Argument] = [owner, self._milliseconds, token, early, known]
+        arguments: list[Argument] = [owner, self._milliseconds, token, early, known, "waits" if waits else ""]
         try:
             given, text, left = self._clients.small.run(
                 lambda redis: _answer(ACQUIRE.run(redis, keys, arguments)),
@@ -136,6 +136,9 @@ class RedisLeases:
                 return Held(_PERHAPS)
             seen.forgotten = seen.forgotten or time.monotonic()
             return seen.held
+        if given == _DONE:
+            self._seen.pop(key, None)
+            return Held("nobody: it was given back", given_back=True)
         if given != _GIVEN:
             return self._note(key, text, left)
         self._seen.pop(key, None)
@@ -275,8 +278,8 @@ class _Seen:
 
 
 def _answer(answer: Any) -> tuple[int, str, int]:
-    """What ACQUIRE says: (_GIVEN, token, 0), (0, who has it, milliseconds) or (_FORGOTTEN, nothing, 0)."""
-    if isinstance(answer, list) and 2 <= len(answer) <= 3 and answer[0] in (0, 1, 2) and isinstance(answer[1], bytes):
+    """What ACQUIRE says: (_GIVEN, token, 0), (0, who has it, milliseconds), (_FORGOTTEN or _DONE, nothing, 0)."""
+    if isinstance(answer, list) and 2 <= len(answer) <= 3 and answer[0] in range(4) and isinstance(answer[1], bytes):
         given, text, left = int(answer[0]), answer[1].decode("utf-8", "replace"), answer[-1]
         if given != _GIVEN or _TOKEN.fullmatch(text):
             return given, text, left if isinstance(left, int) else 0
