@@ -92,7 +92,7 @@ class Fleet:
         dying = {rank["rank"] for rank in first} | set(doomed[len(first) :])
         groups = [[rank] for rank in ranks if rank["rank"] in dying]
         living = [rank for rank in ranks if rank["rank"] not in dying]
-        count = max(1, min(8, len(living) // 50))
+        count = max(1, min(32, len(living) // 25))
         groups += [living[number::count] for number in range(count)]
         before = measured(self.server)
         processes = [self._start(name, group, len(ranks)) for group in groups]
