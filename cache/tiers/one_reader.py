@@ -1,14 +1,14 @@
 """One reader per host: processes that miss a key at once fetch it from a shared tier once, and all find it nearer.
 
-A file lock per key, which the kernel frees with its owner. Who waited looks nearer again, and then asks the shared tier
-itself if need be: a reader that found nothing, another variant, or no server is no reason to wait twice.
+A file lock per key, which the kernel frees with its owner. Who has it, or waited for it, looks nearer again and then asks
+the shared tier if need be: a reader that found nothing, another variant, or no server is no reason to wait twice.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ..typing import Held, Lease, Leases, StoreUnavailable
 
@@ -31,32 +31,21 @@ class OneReader:
         self._sleep = sleep
 
     @contextmanager
-    def turn(self, key: str) -> Iterator[bool]:
-        """Yields whether another was at it, so that the key may lie nearer by now. Raises nothing."""
-        lock = self._acquire(key)
-        if isinstance(lock, Held) and not lock.failed:
-            self._wait(key)
-            yield True
-            return
+    def turn(self, key: str) -> Iterator[None]:
+        """Inside, another reader may have been faster, and none is at it, as far as that is known. Raises nothing."""
+        lock: Lease | Held | None = None
+        with suppress(StoreUnavailable):  # a full disk, say: everybody reads for himself
+            lock = self._locks.acquire(key)
+            if isinstance(lock, Held):
+                self._wait(key)
         try:
-            yield False
+            yield
         finally:
             if lock is not None and not isinstance(lock, Held):
                 lock.release(ok=True)
 
-    def _acquire(self, key: str) -> Lease | Held | None:
-        try:
-            return self._locks.acquire(key)
-        except StoreUnavailable:  # a full disk, say: everybody reads for himself
-            return None
-
     def _wait(self, key: str) -> None:
         end, pause = self._clock() + _SECONDS, _FIRST_PAUSE
-        while self._clock() < end:
+        while self._clock() < end and self._locks.peek(key) is not None:
             self._sleep(pause)
             pause = min(pause * 1.5, _LAST_PAUSE)
-            try:
-                if self._locks.peek(key) is None:
-                    return
-            except StoreUnavailable:
-                return

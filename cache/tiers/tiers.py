@@ -114,7 +114,7 @@ class Cache:
         search = Search()
         with ExitStack() as stack:
             for level, store in enumerate(self._tiers):
-                if self._waited_for_reader(store, key, stack):
+                if self._is_for_one_reader(store, key, stack):
                     for nearer in range(level):
                         if (hit := self._look(nearer, key, accept, search, fetched=True)) is not None:
                             return hit
@@ -197,11 +197,12 @@ class Cache:
 
     # -- reading
 
-    def _waited_for_reader(self, store: Store, key: str, stack: ExitStack) -> bool:
-        """Before a tier behind a network: whether another process of this host just asked it for this key."""
+    def _is_for_one_reader(self, store: Store, key: str, stack: ExitStack) -> bool:
+        """Before a tier behind a network: this process's turn, unless another was faster."""
         if self._one_reader is None or not self._access.policy(store).remote or not self._access.may_read(store):
             return False
-        return stack.enter_context(self._one_reader.turn(key))
+        stack.enter_context(self._one_reader.turn(key))
+        return True
 
     def _look(self, level: int, key: str, accept: Accept, search: Search, *, fetched: bool = False) -> Hit | None:
         """fetched: what lies here was brought from a tier behind a moment ago."""

@@ -226,3 +226,24 @@ def test_a_sick_server_is_asked_when_it_is_back(own_server: Any, tmp_path: Path)
     assert cache.lookup(key_of(2), lambda entry: True).tier == "disk"
     assert flush()
     assert len(list(own_server.raw.scan_iter(match="*:e"))) == 3
+
+
+def test_a_cluster_is_asked_as_well(nodes: Any, tmp_path: Path) -> None:
+    """Keys of all its nodes in one question."""
+    places = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
+    url = f"redis+cluster://{places}?socket_timeout=10&socket_connect_timeout=10"
+    shared = {"url": url, "signing_key": new_key(), "dir": tmp_path / "one", "strict": True, "namespace": "healing"}
+    cache = open_cache(configure(**shared))
+    for number in range(12):
+        cache.publish(Entry(key_of(number), "v0", {}, None, {}, ()), content(number))
+    assert flush(60)
+    for node in nodes:
+        node.raw.flushall()
+    reset_settings()
+    cache = open_cache(configure(**shared))
+    assert {cache.lookup(key_of(number), lambda entry: True).tier for number in range(12)} == {"disk"}
+    assert flush(60)
+    reset_settings()
+    cache = open_cache(configure(**(shared | {"dir": tmp_path / "other"})))
+    assert {cache.lookup(key_of(number), lambda entry: True).tier for number in range(12)} == {"redis"}
+    reset_settings()
