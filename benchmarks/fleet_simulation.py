@@ -80,7 +80,7 @@ class Fleet:
         self, name: str, hosts: Sequence[str], *, arriving: float = WARM_ARRIVING, doomed: Sequence[int] = ()
     ) -> dict[str, Any]:
         """All ranks of `hosts`, of which those with the numbers `doomed` are killed, and Redis with them."""
-        begin = time.time() + 2.0 + len(hosts) / 50
+        begin = time.time() + 8.0 + len(hosts) / 10  # by then all processes run
         chance = random.Random(len(hosts))
         ranks = []
         for host in hosts:
@@ -89,6 +89,8 @@ class Fleet:
                 at = arrives + chance.uniform(0, JITTER) / self.compress
                 ranks.append({"rank": len(ranks), "host": str(self.folder / host), "arrives": at})
         first = sorted(ranks, key=lambda rank: rank["arrives"])[: max(1, len(doomed) // 4)] if doomed else []
+        for rank in first:  # so that whoever compiles is among them
+            rank["arrives"] = begin - 1.0
         dying = {rank["rank"] for rank in first} | set(doomed[len(first) :])
         groups = [[rank] for rank in ranks if rank["rank"] in dying]
         living = [rank for rank in ranks if rank["rank"] not in dying]

@@ -1,7 +1,7 @@
 """One reader per host: processes that miss a key at once fetch it from a shared tier once, and all find it nearer.
 
-A file lock per key, which the kernel frees with its owner. Who has it, or waited for it, looks nearer again and then asks
-the shared tier if need be: a reader that found nothing, another variant, or no server is no reason to wait twice.
+A file lock per key, which the kernel frees with its owner. Who has it, or waited for it, looks nearer again, and only
+then asks the shared tier: a reader that found nothing, another variant, or no server is no reason to wait twice.
 """
 
 from __future__ import annotations
