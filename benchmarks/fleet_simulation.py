@@ -12,7 +12,7 @@ warm, within a quarter of one), those of a host within half a second. Runs, each
     full      folders and server have everything, as at a restart
     empty     new hosts: the server alone has it
     failover  cold again; while the first graph is compiled, Redis is stopped and comes back empty, and one rank in a
-              hundred (in a process of its own, whoever compiles among them) is killed
+              hundred (in a process of its own, whoever compiles among them) is killed: another begins anew
 
 All ranks share this machine's cores: so deadlines are patient, who waits looks once in a second (0.2 in truth), and
 seconds beyond the compile times are mostly this machine's. Commands, bytes, fetches and compiles are not. A fleet of

@@ -24,5 +24,5 @@ def test_a_fleet_of_thirty_two(tmp_path: Path) -> None:
     assert full["hits"] == {"disk": 96}
     assert full["commands_per_rank_and_graph"] <= 2
     assert (empty["compiled"], empty["hits"], empty["fetches_per_host_and_graph"]) == (0, {"disk": 84, "redis": 12}, 1)
-    assert empty["commands_per_rank_and_graph"] <= 2
+    assert empty["commands_per_rank_and_graph"] <= 2.5  # two questions of seven ranks, six requests of the eighth
     assert (full["commands"]["publish"], empty["commands"]["publish"]) == (0, 0)
