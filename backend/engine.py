@@ -92,10 +92,15 @@ class Engine:
         """Wait while another thread, process or host compiles this key; then take its result, or compile."""
         strict, report = self.settings.strict, request.report
         with ExitStack() as stack:
-            with report.phase("wait"):
-                entered = attempt("wait", strict, stack.enter_context, self.cache.flight(request.key.id))
-            flight = None if isinstance(entered, Failure) else entered.value
-            found = self._find(request, flight)  # another may have been faster since we looked
+            for insist in (False, True):
+                with report.phase("wait"):
+                    asked = self.cache.flight(request.key.id, insist=insist)
+                    entered = attempt("wait", strict, stack.enter_context, asked)
+                flight = None if isinstance(entered, Failure) else entered.value
+                found = self._find(request, flight)  # another may have been faster since we looked
+                if isinstance(found, Found) or flight is None or not flight.gave_way:
+                    break
+                stack.close()  # its result is another variant: our turn, in earnest
             if isinstance(found, Found):
                 return found.run
             if isinstance(found, Miss) and found.reason is Reason.LOAD_FAILED:
@@ -128,11 +133,18 @@ class Engine:
         loaded = attempt("load", self.settings.strict, self._load, outcome, request)
         if isinstance(loaded, Failure):
             return self._load_failed(outcome, loaded)
+        self.agree(outcome, request.report)
         request.report.hit(outcome)
         self._note(request, outcome.entry)
         if self.settings.verify and random.random() < self.settings.verify:  # noqa: S311 (a sample, no secret)
             return Found(self._verified(loaded.value, outcome, request))
         return Found(loaded.value)
+
+    def agree(self, hit: Hit, report: Report) -> None:
+        """In a job: run ahead of no rank that compiles this by more than half of what a collective waits."""
+        waited = attempt("agree", self.settings.strict, self.cache.agree, hit, lambda: ddp.collective_seconds() / 2)
+        if not isinstance(waited, Failure) and waited.value is not None:
+            report.waited(waited.value)
 
     def _note(self, request: Request, entry: Entry) -> None:
         """Tell the frame that is being traced, if it is to be recorded, where its graph is kept."""

@@ -18,18 +18,43 @@ def redis_server() -> Iterator[int | None]:
     if executable is None:
         yield None
         return
+    with RedisServer(executable, free_port()) as server:
+        server.start()
+        yield server.port
+
+
+class RedisServer:
+    """A server that can be stopped and started; it keeps nothing."""
+
+    def __init__(self, executable: str, port: int) -> None:
+        self.port = port
+        self._folder = tempfile.TemporaryDirectory(prefix="warmgraph-redis-")
+        self._command = [executable, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--maxclients", "60000"]
+        self._command += ["--dir", self._folder.name]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> RedisServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        _wait_for(self.port)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="warmgraph-redis-") as folder:
-        command = [executable, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        try:
-            _wait_for(port)
-            yield port
-        finally:
-            process.terminate()
-            process.wait(10)
+        return int(probe.getsockname()[1])
 
 
 def _wait_for(port: int) -> None:

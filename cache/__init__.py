@@ -52,9 +52,12 @@ from .stores.disk.verify import Finding, Flaw, VerifyReport
 from .stores.memory import MemoryStore
 from .stores.redis import RedisStore, RemoteUrl, StreamTail, advice, parse_url
 from .stores.similar import addresses, differing, nearest_first
+from .tiers.access import Policy
 from .tiers.flight import Flight, Flights
+from .tiers.healing import Waited
+from .tiers.publishing import OnPublished
 from .tiers.reading import Accept
-from .tiers.tiers import Cache, OnPublished, Policy
+from .tiers.tiers import Cache
 from .transfer.bundle import Truncated, export_bundle, import_bundle
 from .transfer.transfer import Selection, Transferred, Watch, copy_entries, read_local, select_local, select_remote
 from .typing import (
@@ -136,6 +139,7 @@ __all__ = [
     "Usage",
     "Verifier",
     "VerifyReport",
+    "Waited",
     "Watch",
     "addresses",
     "advice",

@@ -15,6 +15,7 @@ from .config.config import (
     journal_dir,
     local_verifier,
     rank,
+    ranks_of,
     remote_readonly,
     remote_verifier,
     revocations_file,
@@ -31,9 +32,13 @@ from .stores.disk.folder import open_private
 from .stores.disk.locks import FileLeases
 from .stores.disk.store import DiskStore
 from .stores.memory import MemoryStore
-from .stores.redis import EventStream, RedisLease, RedisLeases, RedisStore
+from .stores.redis import EventStream, Presence, RedisLease, RedisLeases, RedisStore
+from .tiers.access import Policy
 from .tiers.flight import Flights
-from .tiers.tiers import Cache, OnPublished, Policy
+from .tiers.healing import Healing
+from .tiers.one_reader import OneReader
+from .tiers.publishing import OnPublished
+from .tiers.tiers import Cache
 from .typing import Held, Lease, Leases, Store, StoreUnavailable
 
 logger = logging.getLogger(__package__)
@@ -91,20 +96,32 @@ def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, 
     health = Health(probes)
     slow: list[Store] = []
     levels: list[Leases] = []
+    one_reader, healing = None, None
     policies = _policies(settings)
     if settings.mode is not Mode.OFF:
         disk = _open_disk(settings, health)
         if disk is not None:
             slow.append(disk)
             levels.append(FileLeases(disk.root))
+            one_reader = None if disk.readonly else OneReader(FileLeases(disk.root, fetch=True))
     if remote is not None:
         if settings.keyring.only_checks and remote.readonly and settings.dir not in _told:
             _told.add(settings.dir)
             logger.warning(ONLY_CHECKS)
         slow.append(remote)
-        leases = RedisLeases(remote.clients, namespace=settings.namespace, rank=rank())
+        job = ranks_of(settings)
+        leases = RedisLeases(remote.clients, namespace=settings.namespace, rank=rank(), job=job)
         remote.token_of = leases.token_of
         levels.append(_Guarded(leases, health))
+        healing = Healing(
+            Presence(remote, ttl=settings.ttl),
+            levels[-1],
+            health,
+            believed=policies["redis"].verifier,
+            readonly=remote.readonly or settings.mode is not Mode.READWRITE,
+            job=job,
+            skew=settings.skew,
+        )
         remote.warm_up()
     if settings.mode is not Mode.READWRITE:  # who does not look up, or does not publish, holds up nobody
         levels = []
@@ -123,6 +140,8 @@ def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, 
         flights=Flights([one for one in levels if not policies[one.name].readonly], wait=wait),
         learning=_learning(settings, slow, policies, health),
         namespace=settings.namespace,
+        healing=healing,
+        one_reader=one_reader,
     )
     return cache, remote, health
 
@@ -218,9 +237,9 @@ class _Guarded:
         self._leases = leases
         self._health = health
 
-    def acquire(self, key: str) -> Lease | Held:
+    def acquire(self, key: str, *, waits: bool = False) -> Lease | Held:
         with self._noting():
-            found = self._leases.acquire(key)
+            found = self._leases.acquire(key, waits=waits)
         return found if isinstance(found, Held) else _GuardedLease(found, self._answers)
 
     def peek(self, key: str) -> Held | None:

@@ -235,11 +235,14 @@ class Held:
     """A key that someone else has the right to compile.
 
     owner: who, one line for people. failed: nobody has it any more, and the last owner's compile gave nothing
-    that could be kept: there is nothing to wait for.
+    that could be kept: there is nothing to wait for. given_back: nobody has it, and the result is there. job: of whose
+    ranks the owner is one, as `ranks_of` tells it.
     """
 
     owner: str
     failed: bool = False
+    given_back: bool = False
+    job: str | None = None
 
 
 class Lease(Protocol):
@@ -261,8 +264,12 @@ class Leases(Protocol):
     name: str
     seconds: float
 
-    def acquire(self, key: str) -> Lease | Held:
-        """The lease, or who has it. Does not wait."""
+    def acquire(self, key: str, *, waits: bool = False) -> Lease | Held:
+        """The lease, or who has it. Does not wait.
+
+        waits: the caller was told before that it is held. Should it have been given back since, with a result, that is
+        said instead: so that all who wait fetch the result at once, and not one after another.
+        """
 
     def peek(self, key: str) -> Held | None:
         """Who has it; None when nobody does. Takes nothing."""

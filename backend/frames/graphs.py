@@ -104,5 +104,6 @@ def load_graph(reference: Mapping[str, Any], engine: Any, place: Place) -> Calla
     key = Key((), reference["slots"], 0, uses_cpu=True)
     with report.phase("load"), patched_settings(patches):
         run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
+    engine.agree(found, report)
     report.hit(found)
     return run

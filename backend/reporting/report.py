@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from torch.fx import GraphModule
-from warmgraph.cache import Event, Hit, Journal, Miss, Outcome, Reason, record, signer_of
+from warmgraph.cache import Event, Hit, Journal, Miss, Outcome, Reason, Waited, record, signer_of
 from warmgraph.hashing import Key
 
 from .fail_open import Failure, warn_once
@@ -71,6 +71,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     _key: Key | None = None
     _name_of_key: str | None = None
+    _waited: Waited | None = None
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Time a phase (`hash`, `fetch`, `load`, `compile`, `publish`)."""
@@ -87,12 +88,19 @@ class Report:
     def key_id(self) -> str | None:
         return self._key.id if self._key is not None else self._name_of_key
 
+    def waited(self, waited: Waited) -> None:
+        """For a rank that compiles what this one hits: a phase of the hit, whose detail says whom."""
+        self.seconds["skew"] = waited.seconds
+        self._waited = waited
+
     def hit(self, hit: Hit) -> None:
         compiled = hit.entry.facts.get("compile_seconds")
         spent = sum(self.seconds.values())
         saved = max(0.0, compiled - spent) if isinstance(compiled, (int, float)) else 0.0
         signer = signer_of(hit.sealed)
-        self._write(Outcome.HIT, tier=hit.tier, bytes=hit.stored_bytes, seconds_saved=saved, signer=signer)
+        waited = self._waited
+        said = None if waited is None else f"waited for {waited.owner}" + (", in vain" if waited.in_vain else "")
+        self._write(Outcome.HIT, tier=hit.tier, bytes=hit.stored_bytes, seconds_saved=saved, signer=signer, detail=said)
         log.info("hit %s: %s from %s in %.3f s, %.1f s saved", self._name(), self.place, hit.tier, spent, saved)
 
     def miss(self, miss: Miss, stored_bytes: int) -> None:

@@ -48,6 +48,12 @@ SURFACE = (
     Need("torch._inductor.codecache", "FxGraphCache", names=("_check_can_cache",)),
     Need("torch._dynamo.config", "", names=("_custom_ops_profile",)),
     Need("torch._C", "", names=("_get_sm_carveout_experimental",)),
+    Need(
+        "torch.distributed.distributed_c10d",
+        "",
+        names=("_get_default_group",),
+        needed_for="how long ranks wait for each other",
+    ),
     Need("torch._C._dynamo.guards", "", names=("compute_overlapping_tensors", "dict_version")),
     Need("torch.fx.experimental.symbolic_shapes", "ShapeEnv.evaluate_guards_expression", ("self", "code", "args")),
     # compiling

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -22,9 +23,10 @@ from .redis_urls import RemoteUrl
 class Settings:
     """Resolved settings.
 
-    max_size: bytes. wait, ttl: seconds. verify: the share of hits to check. pgo: whether profiles are shared.
-    frames: whether frames are recorded and restored. job: what the scheduler calls this run. keyring: what signs and is
-    accepted, from signing_key_file and signing_key. origins: where each value came from, by name.
+    max_size: bytes. wait, ttl, skew: seconds (skew None: as the process group has it). verify: the share of hits to
+    check. pgo: whether profiles are shared. frames: whether frames are recorded and restored. job: what the scheduler
+    calls this run. keyring: what signs and is accepted, from signing_key_file and signing_key. origins: where each
+    value came from, by name.
     """
 
     dir: Path
@@ -40,6 +42,7 @@ class Settings:
     signing_key: Keyring = field(default_factory=Keyring)
     trust: Trust = Trust.SIGNED
     wait: float = 300.0
+    skew: float | None = None
     ttl: float = 30 * 86_400.0
     verify: float = 0.0
     pgo: bool = True
@@ -83,6 +86,7 @@ _SETTINGS: dict[str, tuple[Callable[[str, object], Any], Callable[[], Any]]] = {
     "signing_key": (parsing.parse_signing_key, Keyring),
     "trust": (parsing.parse_trust, lambda: Trust.SIGNED),
     "wait": (parsing.parse_seconds, lambda: 300.0),
+    "skew": (parsing.parse_seconds, lambda: None),
     "ttl": (parsing.parse_ttl, lambda: 30 * 86_400.0),
     "verify": (parsing.parse_share, lambda: 0.0),
     "pgo": (parsing.parse_bool, lambda: True),
@@ -152,6 +156,7 @@ def configure(
     signing_key: str | None = None,
     trust: Trust | str | None = None,
     wait: float | str | None = None,
+    skew: float | str | None = None,
     ttl: float | str | None = None,
     verify: float | str | None = None,
     pgo: bool | None = None,
@@ -166,7 +171,8 @@ def configure(
 
     url: `redis://...`, `rediss://`, `unix://`, `redis+cluster://`, `redis+sentinel://`; empty: none.
     dir_mode, url_mode: `readwrite` or `readonly`, for that tier alone. wait: the most seconds to wait for
-    another process that compiles the same graph. ttl: how long a result that nobody uses stays in Redis.
+    another process that compiles the same graph. skew: the most seconds that a rank that hit waits for ranks of its job
+    that compile the same; 0: none. ttl: how long a result that nobody uses stays in Redis.
     verify: on this share of hits (0 to 1) the graph is compiled afresh as well, and both results are compared.
     pgo: which sizes vary is learnt from, and told to, all who use the store. frames: what Dynamo traced once
     is restored where nothing of it has changed. job: the name of this run in the journal; those of Slurm and torchrun
@@ -203,7 +209,10 @@ def describe(current: Settings | None = None) -> list[tuple[str, str, str]]:
     """(name, value, origin) of each setting, for people. No secret is in it."""
     shown = settings() if current is None else current
     names = (*_SETTINGS, "max_files")
-    return [(name, _shown(getattr(shown, name)), shown.origins.get(name, "given")) for name in names]
+    values = {name: _shown(getattr(shown, name)) for name in names}
+    if shown.skew is None:
+        values["skew"] = "half of the process group's timeout"
+    return [(name, value, shown.origins.get(name, "given")) for name, value in values.items()]
 
 
 def _shown(value: object) -> str:
@@ -261,5 +270,21 @@ def journal_dir(current: Settings) -> Path:
 
 def rank() -> int | None:
     """This process's rank as torchrun sets it, or None."""
-    text = os.environ.get("RANK", "")
+    return _number("RANK")
+
+
+def ranks_of(current: Settings) -> str | None:
+    """What the ranks of one job have in common and others have not; None where there is no job, or only one rank.
+
+    Not how often it was restarted: the agents of torchrun do not agree on that.
+    """
+    size = _number("WORLD_SIZE") or _number("SLURM_NTASKS") or 1
+    if current.job is None or size < 2:
+        return None
+    words = (current.job, os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_STEP_ID", ""))
+    return hashlib.sha256("\0".join(words).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
     return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else None

@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -100,13 +100,16 @@ class ProfileStore:
         check_name(KEY, key, "key")
         if self._mode in (Mode.OFF, Mode.REFRESH):
             return Profile()
-        known = Profile()
+        known, nearer = Profile(), list[_Record]()
         for place in self._places:
             records = self._read(place, key)
             found = _joined(records)
-            if place.remote and not known.covers(found) and self._mode is Mode.READWRITE:
-                self._writer.submit(partial(self._keep_near, key, records))
-            known = known.joined(found)
+            if place.remote and self._mode is Mode.READWRITE:
+                if not known.covers(found):
+                    self._writer.submit(partial(self._keep_near, key, records))
+                if not found.covers(known):
+                    self._writer.submit(partial(self._keep, place, key, nearer))
+            known, nearer = known.joined(found), [*nearer, *records]
         return known
 
     def learn(self, key: str, profile: Profile, about: str) -> bool:
@@ -181,18 +184,28 @@ class ProfileStore:
 
     def _keep_near(self, key: str, records: Sequence[_Record]) -> None:
         """What a remote store knows is kept in the folder as well, for when it does not answer."""
+        namespace = self._places[0].believed.namespace
+        relayed = [replace(one, sealed=as_relayed(key, one.sealed, namespace=namespace)) for one in records]
         for place in self._places:
-            if place.remote or not self._is_written(place) or not self._health.usable(place.store.name, "write"):
-                continue
-            try:
-                there = list(_records(place.store, key, place.believed))
-                for one in records:
-                    if not _joined(there).covers(one.profile):
-                        place.store.put_entry(
-                            key, one.variant, as_relayed(key, one.sealed, namespace=place.believed.namespace)
-                        )
-            except StoreUnavailable as error:
-                self._health.failed(place.store.name, "write", error)
+            if not place.remote:
+                self._keep(place, key, relayed)
+
+    def _keep(self, place: Place, key: str, records: Sequence[_Record]) -> None:
+        """Records of another store, as they are, where they say more than what lies here: a server may have lost them.
+
+        What readers would not believe on a server is not put there.
+        """
+        if place.remote:
+            records = [one for one in records if _is_believed(key, one.sealed, place.believed)]
+        if not records or not self._is_written(place) or not self._health.usable(place.store.name, "write"):
+            return
+        try:
+            there = _joined(_records(place.store, key, place.believed))
+            for one in records:
+                if not there.covers(one.profile):
+                    place.store.put_entry(key, one.variant, one.sealed)
+        except StoreUnavailable as error:
+            self._health.failed(place.store.name, "write", error)
 
     def _failed(self, name: str, use: Use, error: StoreUnavailable) -> None:
         self._health.failed(name, use, error)
@@ -209,6 +222,14 @@ def _records(store: Store, key: str, verifier: Verifier) -> Iterator[_Record]:
             logger.debug("a profile is not used (%.16s, tier %s): %s", key, store.name, error)
             continue
         yield _Record(variant, sealed, profile.still_true(today()))
+
+
+def _is_believed(key: str, sealed: bytes, verifier: Verifier) -> bool:
+    try:
+        unseal(key, sealed, verifier)
+    except CorruptEntry:
+        return False
+    return True
 
 
 def _remove(store: Store, key: str, record: _Record) -> None:

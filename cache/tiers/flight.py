@@ -69,26 +69,30 @@ class Flights:
         self._waited = 0.0  # seconds so far; of threads that wait at once, each counts
 
     @contextmanager
-    def flight(self, key: str) -> Iterator[Flight]:
-        """The right to compile `key`, as far as it could be had in time. See `Flight`."""
+    def flight(self, key: str, *, insist: bool = False) -> Iterator[Flight]:
+        """The right to compile `key`, as far as it could be had in time. insist: see `Flight.gave_way`."""
         outer = self._inside.keys
         flight = Flight(key, self._ours)
         nested, again = bool(outer), key in outer
         outer.append(key)
         try:
             if not again:
-                self._acquire_levels(flight, 0.0 if nested else max(0.0, self._wait - self._waited))
+                self._acquire_levels(flight, 0.0 if nested else max(0.0, self._wait - self._waited), insist)
             yield flight
         finally:
             outer.pop()
             flight.leave()
 
-    def _acquire_levels(self, flight: Flight, seconds: float) -> None:
+    def inside(self, key: str | None = None) -> bool:
+        """Whether this thread is inside of a flight; of `key`."""
+        return bool(self._inside.keys) if key is None else key in self._inside.keys
+
+    def _acquire_levels(self, flight: Flight, seconds: float, insist: bool) -> None:
         waiting = _Waiting(flight.key, seconds, self._clock)
         try:
             if self._has(flight, _THREADS, self._turn(flight.key, waiting), waiting):
                 for level in self._levels:
-                    if not self._has(flight, level.name, self._lease(level, flight.key, waiting), waiting):
+                    if not self._has(flight, level.name, self._lease(level, flight.key, waiting, insist), waiting):
                         break
         except BaseException:
             flight.settle(ok=True)  # nothing was tried, so nothing failed: the next one may have it
@@ -103,6 +107,7 @@ class Flights:
         if not isinstance(found, _Without):
             flight.add(level, found)
             return True
+        flight.gave_way = found.gives_way
         if found.why is not None:
             waiting.in_vain(level, found.why)
         if found.gives_up:
@@ -121,16 +126,17 @@ class Flights:
                 return _Without(_FAILED % _ANOTHER_THREAD, gives_up=True)
         return mine
 
-    def _lease(self, level: Leases, key: str, waiting: _Waiting) -> Lease | _Without:
-        contact = _Contact(level, self._clock)
-        pause = _FIRST_PAUSE
+    def _lease(self, level: Leases, key: str, waiting: _Waiting, insist: bool) -> Lease | _Without:
+        contact, pause, waits = _Contact(level, self._clock), _FIRST_PAUSE, False
         while True:
             try:
-                answer = contact.ask(key)
+                answer = contact.ask(key, waits and not insist)
             except StoreUnavailable as error:
                 return _Without(str(error), further=True)
             if answer is not None and not isinstance(answer, Held):
                 return answer
+            if answer is not None and answer.given_back:
+                return _Without(None, gives_way=True)
             owner = waiting.owner if answer is None else answer.owner
             if answer is not None and answer.failed:
                 return _Without(_FAILED % owner, gives_up=True)
@@ -140,6 +146,7 @@ class Flights:
             if waiting.left() <= 0:
                 return _Without(_HAS_IT % owner)
             waiting.waits_for(owner)
+            waits = True
             jittered = pause * random.uniform(0.5, 1.0)  # noqa: S311 (so that waiters do not ask in step)
             self._sleep(min(jittered, waiting.left()))
             pause = min(pause * 1.5, _LAST_PAUSE)
@@ -148,12 +155,14 @@ class Flights:
 class Flight:
     """What one caller has of a key: leases, perhaps none. Thread-safe; means nothing in a child of a fork.
 
-    waited: seconds spent waiting for others before it began.
+    waited: seconds spent waiting for others before it began. gave_way: another gave the right back, with a result; who
+    then finds nothing that is right for him begins anew and insists.
     """
 
     def __init__(self, key: str, ours: set[tuple[str, str]]) -> None:
         self.key = key
         self.waited = 0.0
+        self.gave_way = False
         self._ours = ours
         self._leases: dict[str, Lease] = {}
         self._token = 0
@@ -196,7 +205,7 @@ class Flight:
         if self._handed_over:
             self.release_level(_THREADS, ok=True)
         else:
-            self.settle(ok=False)
+            self.settle(ok=self.gave_way)
 
 
 class _Turn:
@@ -226,12 +235,13 @@ class _Inside(threading.local):
 @dataclass(frozen=True, slots=True)
 class _Without:
     """A lease that could not be had. why: for the log, unless None. further: levels behind it are worth asking.
-    gives_up: there is nothing to wait for, for anybody.
+    gives_up: there is nothing to wait for, for anybody. gives_way: another's result is there.
     """
 
     why: str | None
     further: bool = False
     gives_up: bool = False
+    gives_way: bool = False
 
 
 class _Waiting:
@@ -295,7 +305,7 @@ class _Contact:
         self._silent_since: float | None = None
         self._peek_until: float | None = None
 
-    def ask(self, key: str) -> Lease | Held | None:
+    def ask(self, key: str, waits: bool) -> Lease | Held | None:
         """None: nobody can be told to have it, but it cannot be taken now. Raises StoreUnavailable to go on without.
 
         A level that answers and refuses (a Redis that is full) will not tell when the owner is done, either.
@@ -303,7 +313,7 @@ class _Contact:
         before = self._clock()
         peeking = self._silent_since is not None or (self._peek_until is not None and before < self._peek_until)
         try:
-            answer = self._level.peek(key) if peeking else self._level.acquire(key)
+            answer = self._level.peek(key) if peeking else self._level.acquire(key, waits=waits)
         except StoreSilent:
             if self._silent_since is None:
                 self._silent_since = before

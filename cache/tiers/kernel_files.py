@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..process.exits import at_process_end
 from ..stores.disk.files import read_bounded, translating, write_atomically
-from ..typing import BlobRef, Store, StoreUnavailable
+from ..typing import BlobRef, Entry, Role, Store, StoreUnavailable
 
 
 def kernel_file(ref: BlobRef, data: bytes, found_in: Store, others: Iterable[Store], spill: Spill) -> Path:
@@ -27,6 +27,14 @@ def kernel_file(ref: BlobRef, data: bytes, found_in: Store, others: Iterable[Sto
         except StoreUnavailable:
             continue  # whoever reads or writes there next will say why
     return spill.file(ref.digest, data)
+
+
+def kernel_files(
+    entry: Entry, contents: dict[str, bytes], found_in: Store, others: Sequence[Store], spill: Spill
+) -> dict[str, Path]:
+    """The files of an entry's kernels by name, which leave `contents`. Raises StoreUnavailable."""
+    kernels = [ref for ref in entry.blobs if ref.role is Role.CPP_KERNEL]
+    return {ref.name: kernel_file(ref, contents.pop(ref.name), found_in, others, spill) for ref in kernels}
 
 
 class Spill:

@@ -9,41 +9,30 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from ..config.parsing import Mode
 from ..format.codec import KEY, VARIANT, check_name
-from ..format.packed import Packed, pack
-from ..format.seal import DEFAULT_NAMESPACE, Signer, Verifier, accept_checksum, as_relayed
+from ..format.packed import pack
+from ..format.seal import DEFAULT_NAMESPACE, Signer, as_relayed, generation_of
 from ..process.writer import Writer
 from ..profiles.store import ProfileStore
-from ..stores.circuit_breaker import Health, Use
-from ..stores.disk.eviction import Schedule
-from ..stores.disk.store import DiskStore
+from ..stores.circuit_breaker import Health
+from ..stores.disk.store import LATELY, DiskStore
 from ..typing import Entry, Hit, Miss, Reason, Role, Scalar, Store, StoreUnavailable
+from .access import Access, Policy
 from .flight import Flight, Flights
-from .kernel_files import Spill, kernel_file
+from .healing import Healing, Waited
+from .kernel_files import Spill, kernel_files
+from .one_reader import OneReader
+from .publishing import OnPublished, Publishing
 from .quarantine import Quarantine
 from .reading import Accept, Complete, Search, read_complete
 from .similar_entries import Relating
 
 logger = logging.getLogger(__package__)
-
-# (entry, seconds, error or None), once for each result that is handed to the slow tiers; in the background
-# thread, or in the publishing one when too much was waiting.
-OnPublished = Callable[[Entry, float, StoreUnavailable | None], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How one tier is treated. verifier: whose seals are believed there. remote: it is behind a network."""
-
-    readonly: bool = False
-    verifier: Verifier = accept_checksum
-    remote: bool = False
 
 
 class Cache:
@@ -52,6 +41,7 @@ class Cache:
     fast: the store that is written in the caller's thread (memory). slow: the others, read in order and
     written in the background. policies: by tier name. signer seals what is published, and the namespace with it;
     without one a checksum does. max_size (bytes) and max_files bound each disk store. learning: profiles.
+    healing: of the tier behind a network; one_reader: who asks it, among the processes of this host.
     """
 
     def __init__(
@@ -70,38 +60,45 @@ class Cache:
         flights: Flights | None = None,
         learning: ProfileStore | None = None,
         namespace: str = DEFAULT_NAMESPACE,
+        healing: Healing | None = None,
+        one_reader: OneReader | None = None,
     ) -> None:
         self.mode = mode
         self._namespace = namespace
         self.learning = learning or ProfileStore(())
         self._tiers: tuple[Store, ...] = (fast, *slow)
         self._strict = strict
-        self._max_size = max_size
-        self._max_files = max_files
-        self._on_published = on_published
         self._health = health or Health()
-        self._policies = {store.name: (policies or {}).get(store.name, Policy()) for store in self._tiers}
+        self._access = Access(self._tiers, policies or {}, self._health, mode=mode, strict=strict)
         self._signer = signer
         self._flights = flights or Flights((), wait=0.0)
+        self._healing = healing
+        self._one_reader = one_reader
         self._spill = Spill()
         self._writer = Writer()
-        remote = frozenset(name for name, policy in self._policies.items() if policy.remote)
+        access = self._access
         self._relating = Relating(
             self._tiers,
-            remote=remote,
-            may_write=self._may_write,
-            may_read=lambda store: self._health.usable(store.name, "read"),
-            failed=lambda store, use, error: self._failed(store, use, error, raising=False),
+            remote=access.remote,
+            may_write=access.may_write,
+            may_read=access.may_read,
+            failed=lambda store, use, error: access.failed(store, use, error, raising=False),
         )
         self._quarantine = Quarantine(
             self._tiers,
-            remote=remote,
-            may_write=self._may_write,
-            failed=lambda store, error: self._failed(store, "write", error, raising=False),
+            remote=access.remote,
+            may_write=access.may_write,
+            failed=lambda store, error: access.failed(store, "write", error, raising=False),
             writer=self._writer,
         )
-        self._schedule = Schedule(max_size // 20)
-        self._background_error: StoreUnavailable | None = None
+        self._publishing = Publishing(
+            access,
+            self._writer,
+            self._relating,
+            max_size=max_size,
+            max_files=max_files,
+            on_published=on_published,
+        )
 
     def lookup(self, key: str, accept: Accept) -> Hit | Miss:
         """The first complete entry of `key` that `accept` takes, or why there is none.
@@ -115,22 +112,24 @@ class Cache:
         if self.mode is Mode.REFRESH:
             return Miss(Reason.REFRESH, detail="mode=refresh: lookups are skipped, results are published")
         search = Search()
-        for level, store in enumerate(self._tiers):
-            found = self._search_tier(store, key, accept, search)
-            if found is not None:
-                packed = found.packed
-                if self._policies[store.name].remote:
-                    packed = replace(packed, sealed=as_relayed(key, packed.sealed, namespace=self._namespace))
-                for above in self._tiers[:level]:  # first, so that kernels have their files there
-                    self._put(above, packed)
-                if level > 1:  # in the background: nobody waits for that
-                    self._writer.submit(partial(self._relating.note, self._tiers[1:level], packed.entry))
-            hit = None if found is None else self._hit(store, found, search)
-            if found is not None and hit is not None:
-                for below in self._tiers[level:]:  # or what is always hit in memory would look unused on disk
-                    self._touch(below, found.packed.entry)
-                return hit
+        with ExitStack() as stack:
+            for level, store in enumerate(self._tiers):
+                if self._is_for_one_reader(store, key, stack):
+                    for nearer in range(level):
+                        if (hit := self._look(nearer, key, accept, search, fetched=True)) is not None:
+                            return hit
+                if (hit := self._look(level, key, accept, search)) is not None:
+                    return hit
         return search.miss()
+
+    def agree(self, hit: Hit, seconds: Callable[[], float]) -> Waited | None:
+        """In a job: wait until no other rank compiles what was hit here. See `healing`.
+
+        Not inside a flight: somebody may wait for that.
+        """
+        if self._healing is None or self._flights.inside():
+            return None
+        return self._healing.agree(hit.entry, seconds)
 
     def explained(self, miss: Miss, key: str, parts: Mapping[str, str], facts: Mapping[str, Scalar]) -> Miss:
         """`miss` with the entry that resembles the key most. facts: function, file and line, if known.
@@ -139,10 +138,10 @@ class Cache:
         """
         return self._relating.explained(miss, key, parts, facts)
 
-    def flight(self, key: str) -> AbstractContextManager[Flight]:
+    def flight(self, key: str, *, insist: bool = False) -> AbstractContextManager[Flight]:
         """The right to compile `key`, waited for within bounds; look up again inside. See `flight.Flights`."""
         check_name(KEY, key, "key")
-        return self._flights.flight(key)
+        return self._flights.flight(key, insist=insist)
 
     def publish(self, draft: Entry, blobs: Sequence[tuple[Role, str, bytes]], flight: Flight | None = None) -> Entry:
         """Keep a result: at once in memory, in the background elsewhere. Returns the entry with its blobs.
@@ -158,13 +157,11 @@ class Cache:
             return draft
         # By this host's own clock: nothing that a server says goes into what is signed.
         packed = pack(draft, blobs, self._signer, time.time_ns() // 1000, namespace=self._namespace)
-        if self._put(self._tiers[0], packed) is None:
+        if self._access.put(self._tiers[0], packed) is None:
             self._relating.note(self._tiers[:1], packed.entry)
-        if not any(self._is_written(store) for store in self._tiers[1:]):
-            return packed.entry
-        if not self._hand_over(packed, flight):
-            refused = StoreUnavailable("too many results wait to be written; this one is not")
-            self._report(packed.entry, 0.0, refused)
+        if self._healing is not None:
+            self._healing.know(packed.entry)
+        self._publishing.publish(packed, flight)
         return packed.entry
 
     def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
@@ -175,13 +172,16 @@ class Cache:
         check_name(KEY, key, "key")
         check_name(VARIANT, variant, "variant")
         why = " ".join(why.split())  # one line, in the log as in the folder
+        if self._healing is not None:  # first: then nobody brings back what is removed
+            generation = time.time_ns() // 1000 if sealed is None else generation_of(sealed)
+            self._writer.submit(partial(self._healing.set_aside, key, variant, generation))
         logger.warning("a cached result is quarantined (%.16s, %s): %s", key, variant, why)
         self._quarantine.everywhere(key, variant, why, sealed)
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until all is written; False when `timeout` seconds were too few. Strict: raises what failed."""
         done = self._writer.flush(timeout)
-        error, self._background_error = self._background_error, None
+        error, self._publishing.error = self._publishing.error, None
         if error is not None and self._strict:
             raise error
         return done
@@ -197,8 +197,40 @@ class Cache:
 
     # -- reading
 
+    def _is_for_one_reader(self, store: Store, key: str, stack: ExitStack) -> bool:
+        """Before a tier behind a network: this process's turn, unless another was faster."""
+        if self._one_reader is None or not self._access.policy(store).remote or not self._access.may_read(store):
+            return False
+        stack.enter_context(self._one_reader.turn(key))
+        return True
+
+    def _look(self, level: int, key: str, accept: Accept, search: Search, *, fetched: bool = False) -> Hit | None:
+        """fetched: what lies here was brought from a tier behind a moment ago."""
+        store = self._tiers[level]
+        remote = self._access.policy(store).remote
+        found = self._search_tier(store, key, accept, search)
+        if found is None:
+            return None
+        packed = found.packed
+        if remote:
+            packed = replace(packed, sealed=as_relayed(key, packed.sealed, namespace=self._namespace))
+        for above in self._tiers[:level]:  # first, so that kernels have their files there
+            self._access.put(above, packed)
+        if level > 1:  # in the background: nobody waits for that
+            self._writer.submit(partial(self._relating.note, self._tiers[1:level], packed.entry))
+        hit = self._hit(store, found, search)
+        if hit is None:
+            return None
+        self._touch(level, packed.entry, packed.sealed)
+        if self._healing is not None:
+            if remote or fetched or self._flights.inside(key):  # another one compiled it just now
+                self._healing.know(packed.entry)
+            else:
+                self._healing.hit(packed.entry, packed.sealed, store)
+        return hit
+
     def _search_tier(self, store: Store, key: str, accept: Accept, search: Search) -> Complete | None:
-        if not self._health.usable(store.name, "read"):
+        if not self._access.may_read(store):
             search.note(Reason.UNREADABLE, str(self._health.error(store.name, "read")))
             return None
         try:
@@ -206,7 +238,7 @@ class Cache:
                 if self._quarantine.is_quarantined(sealed):
                     continue
                 search.variants.add(variant)
-                verifier = self._policies[store.name].verifier
+                verifier = self._access.policy(store).verifier
                 found = read_complete(store, key, variant, sealed, accept, verifier)
                 if isinstance(found, Complete):
                     self._health.worked(store.name, "read")
@@ -215,7 +247,7 @@ class Cache:
                 if found.reason is not Reason.GUARDS:
                     self._quarantine.defect(store, key, variant, sealed, found)
         except StoreUnavailable as error:
-            self._failed(store, "read", error)
+            self._access.failed(store, "read", error)
             search.note(Reason.UNREADABLE, str(error))
         else:
             self._health.worked(store.name, "read")
@@ -224,107 +256,26 @@ class Cache:
     def _hit(self, store: Store, found: Complete, search: Search) -> Hit | None:
         """The hit, once every kernel has a file."""
         contents = dict(found.contents)
-        files: dict[str, Path] = {}
-        others = [other for other in self._tiers if other is not store and self._health.usable(other.name, "read")]
+        others = [other for other in self._tiers if other is not store and self._access.may_read(other)]
         try:
-            for ref in found.packed.entry.blobs:
-                if ref.role is Role.CPP_KERNEL:
-                    files[ref.name] = kernel_file(ref, contents.pop(ref.name), store, others, self._spill)
+            files = kernel_files(found.packed.entry, contents, store, others, self._spill)
         except StoreUnavailable as error:  # no file can be had; a lower tier may have one
             search.note(Reason.UNREADABLE, str(error))
             return None
         return Hit(store.name, found.packed.entry, contents, files, found.packed.size, found.packed.sealed)
 
-    def _touch(self, store: Store, entry: Entry) -> None:
-        if not self._health.usable(store.name, "read"):
-            return
-        try:
-            store.touch(entry.key, entry.variant, entry.blobs)
-        except StoreUnavailable as error:
-            # A read-only folder serves hits all the same; who only reads need not hear of it.
-            logger.debug("cache tier %s: use of %.16s is not noted: %s", store.name, entry.key, error)
+    def _touch(self, level: int, entry: Entry, sealed: bytes) -> None:
+        """From a tier on, or what is always hit in memory would look unused on disk.
 
-    # -- writing
-
-    def _is_written(self, store: Store) -> bool:
-        read_only = self.mode is Mode.READONLY or self._policies[store.name].readonly
-        return store is self._tiers[0] or not read_only
-
-    def _may_write(self, store: Store) -> bool:
-        return self._is_written(store) and self._health.usable(store.name, "write")
-
-    def _put(self, store: Store, packed: Packed, *, raising: bool = True) -> StoreUnavailable | None:
-        """Blobs first, the entry last: whoever sees the entry can have its blobs. Returns why it failed."""
-        if not self._may_write(store):
-            return self._health.error(store.name, "write")
-        try:
-            for ref, data in packed.blobs:
-                store.put_blob(ref, data)
-            store.put_entry(packed.entry.key, packed.entry.variant, packed.sealed)
-        except StoreUnavailable as error:
-            self._failed(store, "write", error, raising=raising)
-            return error
-        self._health.worked(store.name, "write")
-        return None
-
-    def _hand_over(self, packed: Packed, flight: Flight | None) -> bool:
-        """To the background thread, with the flight; False when too much waits there."""
-        if flight is None:
-            return self._writer.submit(lambda: self._write(packed, None), packed.size)
-        flight.handed_over()  # threads that wait find it in memory from here on
-        taken = False
-        try:
-            taken = self._writer.submit(lambda: self._write(packed, flight), packed.size)
-        finally:
-            if not taken:
-                flight.settle(ok=False)
-        return taken
-
-    def _write(self, packed: Packed, flight: Flight | None) -> None:
-        """In the background thread: the slow tiers, then eviction. Whoever waits for a tier is let go in between."""
-        start = time.perf_counter()
-        first: StoreUnavailable | None = None
-        landed = False
-        written: list[Store] = []
-        try:
-            for store in filter(self._is_written, self._tiers[1:]):
-                error = self._put(store, packed, raising=False)
-                if error is not None:
-                    first = first or error
-                else:
-                    written.append(store)
-                    if flight is not None:
-                        flight.release_level(store.name, ok=True)
-                landed = error is None
-        finally:
-            if flight is not None:
-                # Who waits at a level looks there and farther: what lies nearer, or in the last one, decides.
-                flight.settle(ok=landed)
-        self._relating.note(written, packed.entry)
-        self._report(packed.entry, time.perf_counter() - start, first)
-        self._evict(packed.size)
-
-    def _report(self, entry: Entry, seconds: float, error: StoreUnavailable | None) -> None:
-        if error is not None:
-            self._background_error = error
-        logger.debug("published %.16s in %.3f s: %s", entry.key, seconds, error or "complete")
-        if self._on_published is not None:
-            self._on_published(entry, seconds, error)
-
-    def _evict(self, written: int) -> None:
-        if not self._schedule.due(written):
-            return
-        for store in self._tiers:
-            if not isinstance(store, DiskStore) or not self._may_write(store):
+        Over a network only what no process of this host used lately, and what was not made lately: that lives long.
+        """
+        lately = abs(time.time() - generation_of(sealed) / 1e6) < LATELY
+        for store in filter(self._access.may_read, self._tiers[level:]):
+            if lately and self._access.policy(store).remote:
                 continue
             try:
-                report = store.keep_within(self._max_size, self._max_files)
-                if report is not None:
-                    logger.info("cache tier %s was over its bounds: %s", store.name, report)
+                lately = lately or (isinstance(store, DiskStore) and store.used_lately(entry.key, entry.variant))
+                store.touch(entry.key, entry.variant, entry.blobs)
             except StoreUnavailable as error:
-                self._failed(store, "write", error, raising=False)
-
-    def _failed(self, store: Store, use: Use, error: StoreUnavailable, *, raising: bool = True) -> None:
-        self._health.failed(store.name, use, error)
-        if raising and self._strict:
-            raise error
+                # A read-only folder serves hits all the same; who only reads need not hear of it.
+                logger.debug("cache tier %s: use of %.16s is not noted: %s", store.name, entry.key, error)

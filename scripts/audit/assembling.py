@@ -19,6 +19,7 @@ from .document import (
     ProcessRow,
     ReasonRow,
     SignerRow,
+    SkewRow,
     Source,
     Step,
     StoredEntry,
@@ -38,6 +39,7 @@ def assemble(counted: Auditor, source: Source) -> Document:
     bypasses, bypasses_left_out = _causes(counted.bypasses)
     skips, skips_left_out = _causes(counted.skips)
     misses, misses_left_out = _misses(counted)
+    skews, skews_left_out = _skews(counted)
     processes, processes_left_out = _processes(counted)
     store, never_hit, never_hit_count = _store(counted)
     return Document(
@@ -61,6 +63,8 @@ def assemble(counted: Auditor, source: Source) -> Document:
         misses_left_out=misses_left_out,
         skips=skips,
         skips_left_out=skips_left_out,
+        skews=skews,
+        skews_left_out=skews_left_out,
         over_time=_over_time(counted),
         processes=processes,
         processes_left_out=processes_left_out,
@@ -181,6 +185,15 @@ def _misses(counted: Auditor) -> tuple[tuple[MissRow, ...], int]:
             advice=advice_about(differs or (), ()) or advice_for(reason),
         )
         for (reason, function, file, line, detail, differs, nearest), cause in ranked
+    ]
+    return tuple(rows), left_out
+
+
+def _skews(counted: Auditor) -> tuple[tuple[SkewRow, ...], int]:
+    ranked, left_out = counted.skews.top(lambda group, waits: (-waits.seconds, _sortable(group)), _CAUSES)
+    rows = [
+        SkewRow(job, function, file, line, waited, waits.count, waits.seconds, waits.longest)
+        for (job, function, file, line, waited), waits in ranked
     ]
     return tuple(rows), left_out
 

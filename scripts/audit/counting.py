@@ -13,7 +13,7 @@ from typing import Any
 from warmgraph.cache import EventDict
 
 from .document import Document, Filters, Source, StoredEntry, Who
-from .tables import Rows, Sums, Timeline
+from .tables import Rows, Sums, Timeline, Waits
 
 Place = tuple[str | None, str | None, int | None]  # function, file, line
 
@@ -113,6 +113,7 @@ class Auditor:
         self.misses: Rows[tuple[Any, ...], Cause] = Rows(Cause, 20_000)
         self.bypasses: Rows[tuple[Any, ...], Cause] = Rows(Cause, 5_000)
         self.skips: Rows[tuple[Any, ...], Cause] = Rows(Cause, 5_000)
+        self.skews: Rows[tuple[Any, ...], Waits] = Rows(Waits, 5_000)
         self.processes: Rows[tuple[str, int, float | None], Process] = Rows(Process, 20_000)
         self.detailed = 0
         self.hosts: Rows[str, Sums] = Rows(Sums, 10_000)
@@ -203,6 +204,10 @@ class Auditor:
         self._process(event, outcome, reason, place[0], spent, saved)
         if outcome == "miss":
             self._miss(event, place, reason, spent, compiled)
+        elif outcome == "hit" and "skew" in seconds:
+            waits = self.skews.row((_cut(event["job"], HOST), *place, _cut(event["detail"], DETAIL)))
+            if waits is not None:
+                waits.add(seconds["skew"])
         elif outcome == "bypass" or outcome == "skipped":
             table = self.bypasses if outcome == "bypass" else self.skips
             _add(table.row((reason, *place, _cut(event["detail"], DETAIL))), spent)

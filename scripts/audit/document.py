@@ -173,6 +173,23 @@ class MissRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SkewRow:
+    """Ranks of a job that hit, and waited for one that compiled the same. waited: for whom, and whether in vain.
+
+    seconds: of all of them; longest: of one.
+    """
+
+    job: str | None
+    function: str | None
+    file: str | None
+    line: int | None
+    waited: str | None
+    count: int
+    seconds: float
+    longest: float
+
+
+@dataclass(frozen=True, slots=True)
 class Bucket:
     """From `begin` up to `end`; in JSON `from` and `to`."""
 
@@ -280,6 +297,8 @@ class Document:
     misses_left_out: int = 0
     skips: tuple[CauseRow, ...] = ()
     skips_left_out: int = 0
+    skews: tuple[SkewRow, ...] = ()
+    skews_left_out: int = 0
     over_time: tuple[Bucket, ...] = ()
     processes: tuple[ProcessRow, ...] = ()
     processes_left_out: int = 0

@@ -26,8 +26,8 @@ class Section:
 
 def sections(document: Document, limit: int) -> Iterator[Section]:
     """What there is to say, each table with at most `limit` rows; empty ones are left out."""
-    every = (_overview, _tiers, _signers, _reasons, _phases, _functions, _misses, _bypasses, _again, _skips, _health)
-    for make in (*every, _stored, _never_hit):
+    every = (_overview, _tiers, _signers, _reasons, _phases, _functions, _misses, _bypasses, _again, _skews, _skips)
+    for make in (*every, _health, _stored, _never_hit):
         section = make(document)
         if section.rows:
             cut = section.rows[:limit] if section.title else section.rows
@@ -53,6 +53,22 @@ def _overview(document: Document) -> Section:
     if totals.skipped:
         rows.insert(7, ("CUDA graphs skipped", f"{totals.skipped:,}"))
     return Section("", [("", LEFT), ("", LEFT)], rows)
+
+
+def _skews(document: Document) -> Section:
+    columns = [("job", LEFT), ("function", LEFT), ("ranks", RIGHT), ("longest", RIGHT), ("in all", RIGHT), ("", LEFT)]
+    rows = [
+        (
+            row.job or "-",
+            place(row.function, row.file, row.line),
+            f"{row.count:,}",
+            seconds(row.longest),
+            seconds(row.seconds),
+            row.waited or "",
+        )
+        for row in document.skews
+    ]
+    return Section("ranks that waited for others to compile", columns, rows, document.skews_left_out)
 
 
 def _verified(document: Document) -> str:

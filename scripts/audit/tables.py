@@ -44,6 +44,18 @@ class Rows(dict[K, R], Generic[K, R]):
 
 
 @dataclass(slots=True)
+class Waits:
+    count: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.seconds += seconds
+        self.longest = max(self.longest, seconds)
+
+
+@dataclass(slots=True)
 class Sums:
     """What is summed for a function, a process, a bucket of time, ... Outcomes by name."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from warmgraph.cache import Cache, MemoryStore, Miss, Reason, RedisStore, SimilarEntry
 from warmgraph.cache.stores.similar import MAX_RECORDS
-from warmgraph.cache.tiers.tiers import Policy
+from warmgraph.cache.tiers.access import Policy
 
 ADDRESS = "a" * 64
 NAME = f"wg:tests:near:{ADDRESS}"

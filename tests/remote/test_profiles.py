@@ -110,6 +110,28 @@ def test_a_profile_expires_and_is_kept_near(server: Any, tmp_path: Path, monkeyp
     assert set(alone.profile(KEY).lines) == {"x"}
 
 
+def test_a_profile_goes_back_to_an_emptied_server(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was sealed, by whoever reads it in a folder; what nobody there would believe stays."""
+    monkeypatch.setattr("warmgraph.cache.profiles.store.CONNECTING_SECONDS", 20.0)
+    key, url = new_key(), server.patient_url
+    own, unsigned = f"wg1{'d' * 64}", f"wg1{'e' * 64}"
+    configure(dir=tmp_path / "one", signing_key="", url="")
+    alone = open_cache(configure()).learning
+    alone.learn(unsigned, profile_of({"u": today()}), "f")
+    assert alone._writer.flush(10)
+    shared = configure(url=url, signing_key=key)
+    learning = open_cache(shared).learning
+    learning.learn(own, profile_of({"x": today()}), "f")
+    assert learning._writer.flush(10)
+    server.raw.flushall()
+    again = open_cache(shared).learning
+    assert (set(again.profile(own).lines), set(again.profile(unsigned).lines)) == ({"x"}, {"u"})
+    assert again._writer.flush(10)
+    [name] = server.raw.keys("*:e")
+    [file] = (tmp_path / "one" / "entries" / own[3:5] / own).iterdir()
+    assert server.raw.get(name).partition(b"\n")[2] == file.read_bytes()
+
+
 def test_a_silent_server_is_waited_for_once(proxy: Any, make: Any, through_proxy: Any) -> None:
     """The profile finds it silent, and the lookup that follows does not wait again; a strict one raises."""
     from warmgraph.cache.stores.circuit_breaker import Health

@@ -44,11 +44,26 @@ def test_the_contract() -> None:
     found = document()
     assert list(found)[:6] == ["version", "warmgraph", "generated", "filters", "source", "totals"]
     assert found["version"] == 1
-    empty = "tiers reasons phases functions compiled_again bypasses misses skips over_time processes health".split()
-    assert all(found[name] == [] for name in empty)
+    empty = "tiers reasons phases functions compiled_again bypasses misses skips skews over_time processes health"
+    assert all(found[name] == [] for name in empty.split())
     assert (found["store"], found["never_hit"], found["never_hit_count"]) == (None, None, 0)
     assert found["totals"]["hit_rate"] is None
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_who_waited_for_whom() -> None:
+    """Ranks that hit and waited for one that compiled: by job, function and whom, the longest first, in vain or not."""
+    where = {"function": "step", "file": "/src/t.py", "line": 3, "tier": "disk"}
+    first, second = "waited for rank 1 (pid 5 on h)", "waited for rank 2 (pid 6 on h), in vain"
+    found = document(
+        event("hit", **where, job="a", detail=first, seconds={"load": 0.1, "skew": 2.0}),
+        event("hit", **where, job="a", detail=first, seconds={"load": 0.1, "skew": 3.0}),
+        event("hit", **where, job="b", detail=second, seconds={"skew": 9.0}),
+        event("hit", **where, job="a", seconds={"load": 0.1}),
+    )
+    rows = [(row["job"], row["waited"], row["count"], row["seconds"], row["longest"]) for row in found["skews"]]
+    assert rows == [("b", second, 1, 9.0, 9.0), ("a", first, 2, 5.0, 3.0)]
+    assert {row["function"] for row in found["skews"]} == {"step"}
 
 
 def test_rows_say_what_happened() -> None:

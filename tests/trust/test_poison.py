@@ -229,7 +229,7 @@ def test_waiting_has_one_budget(fleet: Fleet, how: str) -> None:
     class Level:
         name, seconds = "redis", 10.0
 
-        def acquire(self, key: str) -> Held:
+        def acquire(self, key: str, *, waits: bool = False) -> Held:
             return Held("somebody")
 
         def peek(self, key: str) -> Held:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.cache import Hit, Miss, Reason, new_key, new_pair, parse_keys, signer_of
+from warmgraph.cache import Hit, Miss, Reason, flush, new_key, new_pair, parse_keys, signer_of
 from warmgraph.cache.format.seal import ED25519, seal, unverified_body
 from warmgraph.scripts import main
 from warmgraph_tests_trust_hosts import Fleet, Host, key_of, listed
@@ -104,6 +104,7 @@ def test_an_imported_entry_keeps_its_seal(fleet: Fleet, tmp_path: Path) -> None:
     cli(victim, "import", bundle)
     assert isinstance(victim.lookup(1), Hit)
     assert signer_of(entry_file(victim).read_bytes()) == parse_keys(leaked).ids()[0]
+    assert flush(), "it was given to the server"
     fleet.raw.flushall()
     found = victim.lookup(1, signing_key=new)
     assert isinstance(found, Miss)

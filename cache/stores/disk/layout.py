@@ -4,7 +4,7 @@
     entries/ab/<key>/<variant>     a sealed entry
     quarantine/                    `<key>.<variant>.<unix ns>` and beside it `.why`
     journal/                       `<YYYY-MM-DD>.<host>.jsonl`
-    locks/ab/<key>                 who compiles the key now (`locks`)
+    locks/ab/<key>                 who compiles the key now (`locks`); `<key>.fetch`: who fetches it from a shared tier
     near/ab/<address>              which entries resemble each other (`near`)
     CACHEDIR.TAG                   tells backup programs to pass by
 
@@ -31,6 +31,7 @@ _SHARD = re.compile(r"[0-9a-f]{2}")
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}(?:\.so)?")
 NEAR_FOLDER = "near"
 _QUARANTINE_NAME = re.compile(r"wg1[0-9a-f]{32,64}\.[a-z0-9_-]+\.(\d{1,20})(?:\.why)?", re.ASCII)
+LOCK_NAME = re.compile(KEY.pattern + r"(?:\.fetch)?", re.ASCII)
 _ROOT_NAME = re.compile(r"CACHEDIR\.TAG")
 _NO_NAME = re.compile(r"(?!)")
 
@@ -90,9 +91,9 @@ class Layout:
     def journal(self) -> Path:
         return self.root / "journal"
 
-    def lock(self, key: str) -> Path:
+    def lock(self, key: str, *, fetch: bool = False) -> Path:
         check_name(KEY, key, "key")
-        return self.root / "locks" / key[3:5] / key
+        return self.root / "locks" / key[3:5] / (f"{key}.fetch" if fetch else key)
 
     def near(self, address: str) -> Path:
         check_name(DIGEST, address, "address")
@@ -143,7 +144,7 @@ class Layout:
         """Every lock file with the unix seconds at which it was last taken or given back."""
         for shard in _shards(self.root / "locks"):
             for item in listing(shard):
-                if KEY.fullmatch(item.name) and (info := stat_of(item)) is not None:
+                if LOCK_NAME.fullmatch(item.name) and (info := stat_of(item)) is not None:
                     yield Path(item.path), info.st_mtime
 
     def strays(self) -> Iterator[tuple[Path, float, bool]]:
@@ -164,7 +165,7 @@ class Layout:
         yield self.root / NEAR_FOLDER, _NO_NAME
         yield from ((folder, _BLOB_NAME) for folder in _shards(self.root / "objects"))
         yield from ((folder, _NO_NAME) for folder in _shards(self.root / "entries"))
-        yield from ((folder, KEY) for folder in _shards(self.root / "locks"))
+        yield from ((folder, LOCK_NAME) for folder in _shards(self.root / "locks"))
         yield from ((folder, DIGEST) for folder in _shards(self.root / NEAR_FOLDER))
         yield from ((folder, VARIANT) for folder in self.key_folders())
 

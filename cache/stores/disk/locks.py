@@ -28,7 +28,7 @@ from pathlib import Path
 from ...config.config import rank
 from ...process.forks import reset_in_child
 from ...typing import Held
-from .files import GONE, host_name, make_folders, translating
+from .files import GONE, host_name, make_folders, modified, translating
 from .layout import Layout
 
 FAILED_SECONDS = 5.0  # how long a failed compile is told to those who ask; who waits asks every 0.2 s
@@ -41,13 +41,17 @@ _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # the last: should it be 
 
 
 class FileLeases:
-    """The locks under a disk store's root. Thread-safe; two threads of one process exclude each other, too."""
+    """The locks under a disk store's root. Thread-safe; two threads of one process exclude each other, too.
+
+    fetch: not of those who compile a key, but of those who fetch it from a shared tier.
+    """
 
     name = "disk"
     seconds = 0.0
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, fetch: bool = False) -> None:
         self._layout = Layout(root)
+        self._fetch = fetch
         self._open: dict[FileLease, int] = {}  # descriptors by lease; only single, atomic operations on it
         reset_in_child(self)
 
@@ -62,8 +66,10 @@ class FileLeases:
             with suppress(OSError):
                 os.close(descriptor)
 
-    def acquire(self, key: str) -> FileLease | Held:
-        path = self._layout.lock(key)
+    def acquire(self, key: str, *, waits: bool = False) -> FileLease | Held:
+        path = self._layout.lock(key, fetch=self._fetch)
+        if waits and modified(path) is None:  # who gives nothing back, or dies, leaves the file
+            return Held(SOMEONE, given_back=True)
         with translating("lock", path):
             for _ in range(_ATTEMPTS):
                 lease = FileLease(path, self._open)
@@ -80,7 +86,7 @@ class FileLeases:
         return Held(SOMEONE)  # a file that is replaced this often has people at work on it
 
     def peek(self, key: str) -> Held | None:
-        path = self._layout.lock(key)
+        path = self._layout.lock(key, fetch=self._fetch)
         with translating("look at", path):
             try:
                 descriptor = os.open(path, os.O_RDONLY | _FLAGS)

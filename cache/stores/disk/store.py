@@ -42,7 +42,7 @@ from .files import (
 from .folder import check_within, identity_of, open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
 
-_TOUCH_EVERY = 3600.0  # seconds: a hit must not cost a write each time
+LATELY = 3600.0  # seconds: a hit must not cost a write each time
 _WHY_BYTES = 4096
 
 
@@ -106,10 +106,13 @@ class DiskStore:
 
     def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         path = self.layout.entry(key, variant)
-        used = modified(path)
-        if used is None or self.readonly or abs(time.time() - used) < _TOUCH_EVERY:
-            return
-        _renew(path)
+        if not self.readonly and modified(path) is not None and not self.used_lately(key, variant):
+            _renew(path)
+
+    def used_lately(self, key: str, variant: str) -> bool:
+        """Whether some process of this host used an entry not long ago: then nobody need be told of it again."""
+        used = modified(self.layout.entry(key, variant))
+        return used is not None and abs(time.time() - used) < LATELY
 
     def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
         self._check_writable()

@@ -10,6 +10,7 @@ from .chunks import CorruptBlob
 from .client import Client, Clients
 from .inspect import RemoteUsage, advice
 from .lease import RedisLease, RedisLeases
+from .presence import Presence
 from .store import RedisStore
 from .stream import EventStream, StreamTail, events_lost
 
@@ -18,6 +19,7 @@ __all__ = [
     "Clients",
     "CorruptBlob",
     "EventStream",
+    "Presence",
     "RedisLease",
     "RedisLeases",
     "RedisStore",

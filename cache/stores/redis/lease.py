@@ -35,11 +35,11 @@ logger = logging.getLogger(__package__)
 _FAILED_MS = 5000  # that waiters are told that there is nothing to wait for
 _TOKEN = re.compile(r"\d{1,19}", re.ASCII)
 _MAX_OWNER = 100
-_MAX_VALUE = 1024  # bytes
+MAX_VALUE = 1024  # bytes
 _REMEMBERED = 1024  # tokens of leases that this process had
 _EARLY_SECONDS = 0.1  # before its end a lease that is gone was not one that expired
 _PERHAPS = "someone, perhaps: the server was restarted a moment ago"
-_GIVEN, _FORGOTTEN = 1, 2
+_GIVEN, _FORGOTTEN, _DONE = 1, 2, 3
 _LOST, _GIVEN_BACK = 0, 2
 _EXIT_SECONDS = 0.25  # that the end of a process may be held up by giving back; what is left expires
 
@@ -85,6 +85,7 @@ class RedisLeases:
         seconds: float = 10.0,
         beat: float | None = None,
         rank: int | None = None,
+        job: str | None = None,
         name: str = "redis",
     ) -> None:
         self.name = name
@@ -94,6 +95,7 @@ class RedisLeases:
         self._clients = clients
         self._names = Names(namespace)
         self._rank = rank
+        self._job = job
         self._background = Writer(max_jobs=1024)
         self.after_fork_in_child()
         reset_in_child(self)
@@ -107,7 +109,7 @@ class RedisLeases:
 
     # -- the Leases protocol
 
-    def acquire(self, key: str) -> RedisLease | Held:
+    def acquire(self, key: str, *, waits: bool = False) -> RedisLease | Held:
         keys = [self._names.lease(key), self._names.fence(key)]
         owner, seen = self._owner(), self._seen.get(key)
         if seen is None or seen.is_over(self.seconds / 3):
@@ -116,7 +118,7 @@ class RedisLeases:
             token, early = seen.token, "early" if seen.is_early() else ""
         since = self._clients.small.since
         known = "" if since is None else f"{time.monotonic() - since:.0f}"
-        arguments: list[Argument] = [owner, self._milliseconds, token, early, known]
+        arguments: list[Argument] = [owner, self._milliseconds, token, early, known, "waits" if waits else ""]
         try:
             given, text, left = self._clients.small.run(
                 lambda redis: _answer(ACQUIRE.run(redis, keys, arguments)),
@@ -134,6 +136,9 @@ class RedisLeases:
                 return Held(_PERHAPS)
             seen.forgotten = seen.forgotten or time.monotonic()
             return seen.held
+        if given == _DONE:
+            self._seen.pop(key, None)
+            return Held("nobody: it was given back", given_back=True)
         if given != _GIVEN:
             return self._note(key, text, left)
         self._seen.pop(key, None)
@@ -151,9 +156,9 @@ class RedisLeases:
     def peek(self, key: str) -> Held | None:
         name = self._names.lease(key)
         [value] = self._clients.small.run(
-            lambda redis: values_at(redis, [(name, _MAX_VALUE)]), self._clients.deadline, doing="see a lease"
+            lambda redis: values_at(redis, [(name, MAX_VALUE)]), self._clients.deadline, doing="see a lease"
         )
-        return None if value is None else _held(value.decode("utf-8", "replace"))
+        return held_in(value)
 
     def token_of(self, key: str) -> int:
         """The token of the last lease that this process had of `key`; 0 if there was none."""
@@ -196,6 +201,7 @@ class RedisLeases:
     def _owner(self) -> str:
         """Who we are, for people; and a nonce, so that no two owners are alike."""
         who = {"host": os.uname().nodename[:64], "pid": os.getpid(), "rank": self._rank, "nonce": secrets.token_hex(8)}
+        who |= {} if self._job is None else {"job": self._job}
         return json.dumps(who, separators=(",", ":"))
 
     def _run(
@@ -272,12 +278,17 @@ class _Seen:
 
 
 def _answer(answer: Any) -> tuple[int, str, int]:
-    """What ACQUIRE says: (_GIVEN, token, 0), (0, who has it, milliseconds) or (_FORGOTTEN, nothing, 0)."""
-    if isinstance(answer, list) and 2 <= len(answer) <= 3 and answer[0] in (0, 1, 2) and isinstance(answer[1], bytes):
+    """What ACQUIRE says: (_GIVEN, token, 0), (0, who has it, milliseconds), (_FORGOTTEN or _DONE, nothing, 0)."""
+    if isinstance(answer, list) and 2 <= len(answer) <= 3 and answer[0] in range(4) and isinstance(answer[1], bytes):
         given, text, left = int(answer[0]), answer[1].decode("utf-8", "replace"), answer[-1]
         if given != _GIVEN or _TOKEN.fullmatch(text):
             return given, text, left if isinstance(left, int) else 0
     raise ValueError("not the answer to taking a lease")
+
+
+def held_in(value: bytes | None) -> Held | None:
+    """Who has a lease, by its value; None where there is none."""
+    return None if value is None else _held(value.decode("utf-8", "replace"))
 
 
 def _held(value: str) -> Held:
@@ -285,11 +296,12 @@ def _held(value: str) -> Held:
     first, _, rest = value.partition(" ")
     if first == "failed":
         return Held("nobody: the last compile could not be kept", failed=True)
-    owner = rest
+    owner, job = rest, None
     try:
         plain = json.loads(rest)
         rank = plain["rank"]
         owner = f"{'' if rank is None else f'rank {rank} '}(pid {plain['pid']} on {plain['host']})".lstrip()
+        job = plain.get("job") if isinstance(plain.get("job"), str) else None
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
-    return Held("".join(letter if letter.isprintable() else "?" for letter in owner)[:_MAX_OWNER] or "someone")
+    return Held("".join(letter if letter.isprintable() else "?" for letter in owner)[:_MAX_OWNER] or "someone", job=job)

@@ -3,6 +3,7 @@
     wg:<ns>:{<key>}:e        entries, last written first, each `<variant> <generation> <length>\n<sealed>`
     wg:<ns>:{<key>}:lease    who compiles this key
     wg:<ns>:{<key>}:fence    the token of its last lease; `<token> done` once that was given back
+    wg:<ns>:{<key>}:bad:<v>  the generation up to which variant v was set aside: no folder brings that back
     wg:<ns>:b:<digest>:<i>   piece i of a blob
     wg:<ns>:near:<address>   lines: what the index of resemblances knows, last noted first
     wg:<ns>:events           stream: the fleet's journal, one event per entry in the field `e`
@@ -21,7 +22,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
-from ...format.codec import DIGEST, KEY, check_name
+from ...format.codec import DIGEST, KEY, VARIANT, check_name
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _GLOB = re.compile(r"([*?\[\]\\^-])")
@@ -45,6 +46,10 @@ class Names:
 
     def fence(self, key: str) -> str:
         return self._of_key(key, "fence")
+
+    def set_aside(self, key: str, variant: str) -> str:
+        check_name(VARIANT, variant, "variant")
+        return self._of_key(key, f"bad:{variant}")
 
     def pieces(self, digest: str, count: int) -> list[str]:
         check_name(DIGEST, digest, "digest")

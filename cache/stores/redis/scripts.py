@@ -167,8 +167,10 @@ return 1
 )
 
 # KEYS: lease, fence. ARGV: owner, milliseconds; of the last one seen with it: its token ('' for none), and 'early'
-# if its lease cannot have expired yet; for how many seconds we know this server ('' for not at all).
-# {1, token}; {0, what the lease says, milliseconds it lasts}; {2, ''}: forgotten, and nothing is given out.
+# if its lease cannot have expired yet; for how many seconds we know this server ('' for not at all); 'waits' if nothing
+# is to be given out once the one last seen gave it back.
+# {1, token}; {0, what the lease says, milliseconds it lasts}; {2, ''}: forgotten, and {3, ''}: given back; nothing is
+# given out.
 # Forgotten is what went without having been given back: a server that was restarted, or evicts.
 # Nobody's is what lasts for ever, or for longer than any lease of ours: it is taken.
 ACQUIRE = Script(
@@ -185,6 +187,7 @@ end
 local fence = text(KEYS[2], 64)
 local last, seen = number(fence), number(ARGV[3])
 if less(last, seen) then return {2, ''} end
+if ARGV[6] == 'waits' and seen ~= '0' and string.match(fence, ' done$') then return {3, ''} end
 if ARGV[4] == 'early' and seen ~= '0' and fence == seen then return {2, ''} end
 local known = tonumber(ARGV[5])
 if fence == '' and known then

@@ -46,8 +46,8 @@ def test_argument_over_environment_over_default(monkeypatch: pytest.MonkeyPatch,
     assert rows["dir"] == (str(tmp_path / "arg"), "configure()")
     assert rows["mode"] == ("readonly", "environment WARMGRAPH_MODE")
     assert rows["strict"] == ("False", "default")
-    names = "dir dir_mode url url_mode signing_key_file signing_key trust wait ttl verify pgo frames job namespace mode"
-    assert list(rows) == [*names.split(), "strict", "max_size", "max_files"]
+    names = "dir dir_mode url url_mode signing_key_file signing_key trust wait skew ttl verify pgo frames job namespace"
+    assert list(rows) == [*names.split(), "mode", "strict", "max_size", "max_files"]
 
 
 def test_configure_adds_up(tmp_path: Path) -> None:

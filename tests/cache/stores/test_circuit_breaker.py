@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from warmgraph.cache import Cache, Flights, Hit, MemoryStore, Miss, Reason, StoreSilent, StoreUnavailable
 from warmgraph.cache.stores.circuit_breaker import Health
-from warmgraph.cache.tiers.tiers import Policy
+from warmgraph.cache.tiers.access import Policy
 from warmgraph.cache.typing import Held
 
 
@@ -141,7 +141,7 @@ class Leases:
         self.token = 7
         self.ended: list[bool] = []
 
-    def acquire(self, key: str) -> Any:
+    def acquire(self, key: str, *, waits: bool = False) -> Any:
         return self
 
     def peek(self, key: str) -> Held | None:

@@ -63,7 +63,7 @@ class FakeLeases:
         self.released: list[bool] = []
         self.tokens = 0
 
-    def acquire(self, key: str) -> Lease | Held:
+    def acquire(self, key: str, *, waits: bool = False) -> Lease | Held:
         held = self._ask("acquire", key)
         if held is not None:
             return held
