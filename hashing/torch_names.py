@@ -15,6 +15,10 @@ IS_OPAQUE_CONSTANT = ("is_opaque_constant_type", "is_opaque_value_type")
 PYTREE = "torch.utils._pytree"
 DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of modules
 
+GROUPS = "torch.distributed.distributed_c10d"  # resolves names of process groups
+GROUP_ARGUMENT = "group_name"  # of operators in these namespaces
+COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "_dtensor"})
+
 # Where torch keeps its own versions of numpy's functions. Not its random ones: torch caches none of these.
 NUMPY = ("torch._numpy", "torch._numpy.fft", "torch._numpy.linalg")
 NUMPY_DTYPES = "torch._numpy._dtypes_impl"

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .. import torch_names
+from ..encoding.distributed import on_every_rank
 from ..encoding.encode import Cause, Uncacheable, encode, importable_name
 from ..origin import is_torch_or_stdlib, replaced_within
 from ..source_code.walk import source_digest
@@ -124,7 +125,10 @@ def _sharing(tensor: torch.Tensor, real: torch.Tensor) -> str:
 
 
 def _describe_part(symbolic: Any, real: Any, number: SymText) -> str:
-    return describe(symbolic, real, number) if isinstance(real, torch.Tensor) else encode(real)
+    if isinstance(real, torch.Tensor):
+        return describe(symbolic, real, number)
+    shared = on_every_rank(real)  # a mesh's place: `places.py`
+    return encode(real) if shared is None else f"<{type(real).__name__} {encode(shared)}>"
 
 
 def users_type(value: Any) -> str | None:
