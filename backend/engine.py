@@ -31,8 +31,8 @@ from .reporting.fail_open import Failure, attempt, blames_entry
 from .reporting.report import Report, place_of
 from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
-from .torch_api import ddp
 from .torch_api.frames.seen import seen
+from .torch_api.ranks import ddp
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verify.verified import Verdict, VerifiedHit
 

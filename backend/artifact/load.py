@@ -26,7 +26,7 @@ from ..torch_api.loading import (
     with_graph_of_torch,
 )
 from ..torch_api.opaque import with_classes
-from ..torch_api.ranks import with_groups_of
+from ..torch_api.ranks.places import with_groups_of
 from ..typing import Compiler, Request
 from . import guards
 from .cpp_kernels import serving

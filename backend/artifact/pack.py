@@ -19,7 +19,7 @@ from ..reporting.fail_open import Failure, attempt
 from ..torch_api import compile as compat
 from ..torch_api.capture import capture_result
 from ..torch_api.generated_code.wrapper_module import Payload
-from ..torch_api.ranks import names_others, noting_places
+from ..torch_api.ranks.places import names_others, noting_places
 from ..typing import Compiled, Compiler, NotSerialisable, Request
 from . import guards
 from .cpp_kernels import noting

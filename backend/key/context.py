@@ -11,8 +11,8 @@ from warmgraph.hashing import KeyContext
 
 from ..artifact.guards import overlapping
 from ..torch_api import compile as compat
-from ..torch_api import ranks
 from ..torch_api.generated_code import wrapper_module
+from ..torch_api.ranks import places
 from .compiler_settings import settings_in_force
 from .custom_code import custom_code, triton_kernel
 from .saved_tensors_hooks import inlined_hooks
@@ -32,7 +32,7 @@ def key_context(
             "format": wrapper_module.FORMAT,
             **settings_in_force(),
             **(settings or {}),
-            **ranks.rank_in_code(),
+            **places.rank_in_code(),
         },
         code=custom_code(gm),
         symbol=functools.partial(compat.symbol_facts, env),
@@ -41,7 +41,7 @@ def key_context(
         overlapping=overlapping,
         cpu_code=bool(compat.inductor_config.cpp_wrapper),
         hooks=inlined_hooks(gm, inputs),
-        shares_ranks=backend == "warmgraph" and ranks.can_tell(),
+        shares_ranks=backend == "warmgraph" and places.can_tell(),
     )
 
 

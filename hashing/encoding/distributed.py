@@ -4,7 +4,7 @@ AOTAutograd asks a mesh for its groups' names, its shape and this rank's coordin
 answers into the code. torch's own key knows of a mesh at most its layout, its device type and its axes' names.
 
 What is the same on every rank is told apart from this rank's *place*: its coordinates and global numbers. Code that
-never asked for the place is every rank's, and whoever compiles can tell (`backend/torch_api/ranks.py`).
+never asked for the place is every rank's, and whoever compiles can tell (`backend/torch_api/ranks/places.py`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ from typing import Any
 import torch
 
 # Each call stands on a line of its own. The checks of a result's strides name the operator in a text.
-_CALL = re.compile(r"^(?!\s*assert_).*\btorch\.ops\.(_c10d_functional|_c10d_functional_autograd|c10d|_dtensor|symm_mem)\.")
+_CALL = re.compile(
+    r"^(?!\s*assert_).*\btorch\.ops\.(_c10d_functional|_c10d_functional_autograd|c10d|_dtensor|symm_mem)\."
+)
 
 
 class Unknown(ValueError):
@@ -19,11 +21,11 @@ class Unknown(ValueError):
 
 def group_names(source: str) -> set[str]:
     """The names of groups that `source` calls collectives with. Raises Unknown."""
-    return {constant.value for line in source.splitlines() for constant in _constants(line)}
+    return {str(constant.value) for line in source.splitlines() for constant in _constants(line)}
 
 
 def with_groups(source: str, names: Mapping[str, str]) -> str:
-    """`source` with each of `names` in the place of another. Raises Unknown, and KeyError for a name that is not there."""
+    """`source` with other names of groups. Raises Unknown, and KeyError for a name that is not among them."""
     return "\n".join(_replaced(line, names) for line in source.split("\n"))
 
 
@@ -31,7 +33,7 @@ def _replaced(line: str, names: Mapping[str, str]) -> str:
     indent = len(line) - len(line.lstrip())
     for constant in sorted(_constants(line), key=lambda one: -one.col_offset):
         begin, end = indent + constant.col_offset, indent + (constant.end_col_offset or 0)
-        line = line[:begin] + repr(names[constant.value]) + line[end:]
+        line = line[:begin] + repr(names[str(constant.value)]) + line[end:]
     return line
 
 

@@ -1,8 +1,8 @@
-"""Whether code holds what is this rank's own: its place in a mesh, asked for while AOTAutograd traces. Read on 2.13, 2.15.
+"""Whether code holds what is this rank's own: its place in a mesh, asked for while it is traced. Read on 2.13 and 2.15.
 
-DTensor's code asks its mesh, and nothing else, where this rank stands (`_tp_conv` and `mesh_scatter` do otherwise: they
-count as asking). While it is traced it looks at no cache of an earlier answer. So a compile during which nobody asked is
-every rank's. Inductor asks only in passes that settings switch on.
+DTensor's code asks its mesh where this rank stands, and nothing else (`_tp_conv` and `mesh_scatter` do otherwise, and
+count as asking). While it is traced it looks at no cache of an earlier answer. So a compile during which nobody asked
+is every rank's. Inductor asks only in passes that settings switch on.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from warmgraph.hashing import fact
 
-from . import patches
-from .compile import inductor_config
-from .generated_code.group_names import Unknown, group_names, with_groups
-from .generated_code.wrapper_module import Payload
+from .. import patches
+from ..compile import inductor_config
+from ..generated_code.wrapper_module import Payload
+from .group_names import Unknown, group_names, with_groups
 
 _noting = threading.local()
 
@@ -48,15 +48,16 @@ def rank_in_code() -> dict[str, Any]:
 
 
 def _asked_for_by_settings() -> bool:
-    known = inductor_config._config
-    return any(functools.reduce(getattr, n.split("."), inductor_config) not in (None, False, "none") for n in _ASK if n in known)
+    known = [name.split(".") for name in _ASK if name in inductor_config._config]
+    return any(functools.reduce(getattr, path, inductor_config) not in (None, False, "none") for path in known)
 
 
 def can_tell() -> bool:
-    """Whether it can be noted what code asks for its place."""
-    if _asked_for_by_settings() or inductor_config.cpp_wrapper or tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
+    """Whether it can be noted what code asks for its place, and which groups it names."""
+    old = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)  # DTensor asked in other ways, and its caches
+    if old or _asked_for_by_settings() or inductor_config.cpp_wrapper:
         return False
-    if "torch.distributed.device_mesh" in sys.modules:
+    if "torch.distributed.tensor" in sys.modules:
         for name, wrap in _WRAPS.items():
             try:
                 patches.install(name, wrap)
@@ -142,7 +143,7 @@ def _part_of_mesh(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _local_shape(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Asks for coordinates to tell how much this rank has of a tensor, which is as much as all have where it is even."""
+    """Asks for coordinates to tell how much this rank has of a tensor: where it is even, as much as all have."""
 
     def local_shape(self: Any, out_tensor_meta: Any, schema: Any, spec: Any) -> Any:
         with noting_places(apart=_is_even(out_tensor_meta.shape, spec)):
