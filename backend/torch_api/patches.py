@@ -36,6 +36,7 @@ class Patch:
 _AOT_CACHE = "torch._functorch._aot_autograd.autograd_cache"
 _TREES = "torch._inductor.cudagraph_trees"
 _MESH = "torch.distributed.device_mesh"
+_GROUPS = "torch.distributed.distributed_c10d"
 _RANKS = "results that ranks share"
 
 PATCHES = {
@@ -107,7 +108,6 @@ PATCHES = {
     "place: one coordinate": Patch(_MESH, "DeviceMesh._sym_get_coordinate", ("self", "index"), _RANKS),
     "place: rank": Patch(_MESH, "DeviceMesh.get_rank", ("self",), _RANKS),
     "place: local rank": Patch(_MESH, "DeviceMesh.get_local_rank", ("self", "mesh_dim"), _RANKS),
-    "place: part of a mesh": Patch(_MESH, "DeviceMesh._get_mesh_tensor_from_full_mesh", ("full_mesh",), _RANKS),
     "place: local shape": Patch(
         "torch.distributed.tensor._sharding_prop",
         "ShardingPropagator._adjust_shape_and_stride_args",
@@ -118,6 +118,11 @@ PATCHES = {
     "place: convolution": Patch("torch.distributed.tensor._tp_conv", "tp_convolution", ("op_call",), _RANKS),
     "place: convolution backward": Patch(
         "torch.distributed.tensor._tp_conv", "tp_convolution_backward", ("op_call",), _RANKS
+    ),
+    "fake world": Patch(_GROUPS, "init_process_group", ("backend", "init_method"), "warmgraph warm", everywhere=True),
+    "fake groups": Patch(_GROUPS, "_new_group_with_tag", ("ranks", "timeout", "backend"), "warmgraph warm"),
+    "fake gradients": Patch(
+        "torch.nn.parallel.distributed", "DistributedDataParallel.__init__", ("self", "module"), "warmgraph warm"
     ),
     "debug": Patch("torch._inductor", "debug", None, "a warm start without Inductor's scheduler"),
     "force fx_graph_cache": Patch("torch._inductor.config", "_config.fx_graph_cache", None, "keeping results"),

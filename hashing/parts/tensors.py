@@ -98,7 +98,8 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     symbolic = inner_parts(tensor)
     if symbolic is None or symbolic[0].keys() != parts.keys():
         raise Uncacheable(f"tensor subclass {type(real).__qualname__} flattens differently when traced")
-    inner = ", ".join(f"{name}: {_describe_part(symbolic[0][name], part, number)}" for name, part in parts.items())
+    own = is_torch_or_stdlib(type(real).__module__) and not replaced_within(type(real))
+    inner = ", ".join(f"{name}: {_describe_part(symbolic[0][name], part, number, own)}" for name, part in parts.items())
     kind = "Parameter" if isinstance(real, torch.nn.Parameter) else "Tensor"
     outer = (
         f"{kind} {real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
@@ -106,7 +107,6 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     )
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
-    own = is_torch_or_stdlib(type(real).__module__) and not replaced_within(type(real))
     code = "" if own else f" code {source_digest(type(real), name, protocol=True)}"
     return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
 
@@ -124,10 +124,11 @@ def _sharing(tensor: torch.Tensor, real: torch.Tensor) -> str:
     return f" sharing {shared}"
 
 
-def _describe_part(symbolic: Any, real: Any, number: SymText) -> str:
+def _describe_part(symbolic: Any, real: Any, number: SymText, own: bool) -> str:
     if isinstance(real, torch.Tensor):
         return describe(symbolic, real, number)
-    shared = on_every_rank(real)  # a mesh's place: `places.py`
+    # Of torch's own classes it is known who asks for this rank's place in a mesh (`places.py`).
+    shared = on_every_rank(real) if own else None
     return encode(real) if shared is None else f"<{type(real).__name__} {encode(shared)}>"
 
 

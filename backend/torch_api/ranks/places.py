@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,8 @@ from ..generated_code.wrapper_module import Payload
 from .group_names import Unknown, group_names, with_groups
 
 _noting = threading.local()
+
+_OLD = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)  # DTensor asked in other ways, and its caches
 
 # Settings of Inductor under which its passes read a group's rank, and write it into the code.
 _ASK = (
@@ -54,15 +56,31 @@ def _asked_for_by_settings() -> bool:
 
 def can_tell() -> bool:
     """Whether it can be noted what code asks for its place, and which groups it names."""
-    old = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)  # DTensor asked in other ways, and its caches
-    if old or _asked_for_by_settings() or inductor_config.cpp_wrapper:
+    if _OLD or _asked_for_by_settings() or inductor_config.cpp_wrapper:
         return False
-    if "torch.distributed.tensor" in sys.modules:
-        for name, wrap in _WRAPS.items():
-            try:
-                patches.install(name, wrap)
-            except patches.Moved:
-                return False
+    listened = listen()
+    with_tensors = "torch.distributed.tensor" not in sys.modules or _installed(_IN_TENSORS)
+    return listened and with_tensors
+
+
+def listen() -> bool:
+    """From now on asking a mesh is noticed. False where it was not before: Dynamo keeps methods of meshes that it saw.
+
+    Called before the first graph is traced.
+    """
+    ready = _OLD or "torch.distributed.device_mesh" not in sys.modules
+    if ready or _IN_MESHES.keys() <= set(patches.installed()):
+        return True
+    _installed(_IN_MESHES)
+    return False
+
+
+def _installed(wraps: Mapping[str, patches.Wrap]) -> bool:
+    try:
+        for name, wrap in wraps.items():
+            patches.install(name, wrap)
+    except patches.Moved:
+        return False
     return True
 
 
@@ -133,15 +151,6 @@ def _gives_coordinate(original: Callable[..., Any]) -> Callable[..., Any]:
     return gives_coordinate
 
 
-def _part_of_mesh(original: Callable[..., Any]) -> Callable[..., Any]:
-    def part_of_mesh(full_mesh: torch.Tensor, *rest: Any, **named: Any) -> Any:
-        if full_mesh.size(0) != 1:
-            _note()
-        return original(full_mesh, *rest, **named)
-
-    return part_of_mesh
-
-
 def _local_shape(original: Callable[..., Any]) -> Callable[..., Any]:
     """Asks for coordinates to tell how much this rank has of a tensor: where it is even, as much as all have."""
 
@@ -160,13 +169,14 @@ def _is_even(shape: Sequence[Any], spec: Any) -> bool:
     return all(type(size) is int and size % parts == 0 for size, parts in zip(shape, pieces, strict=True))
 
 
-_WRAPS = {
-    "place: local shape": _local_shape,
+_IN_MESHES = {
     "place: coordinate": _gives_coordinate,
     "place: one coordinate": _asks,
     "place: rank": _asks,
     "place: local rank": _asks,
-    "place: part of a mesh": _part_of_mesh,
+}
+_IN_TENSORS = {
+    "place: local shape": _local_shape,
     "place: scatter": _asks,
     "place: convolution": _asks,
     "place: convolution backward": _asks,
