@@ -91,8 +91,12 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
     everything = [*inputs, *lifted.values()]
     place = place_lines(everything)
     groups: tuple[str, ...] = ()
-    if key_context.shares_ranks and same_sizes_everywhere(everything):
-        groups = names_in([*body.lines, *about_inputs])
+    hooks = hook_lines(key_context.hooks, key_context.resolve)
+    lines = [*body.lines, *about_inputs, *hooks]
+    # Code from outside torch may hold groups and meshes that are told by a digest alone.
+    of_torch = not key_context.code and not any(" code " in line for line in lines)
+    if key_context.shares_ranks and of_torch and same_sizes_everywhere(everything):
+        groups = names_in(lines)
         place = [*place, *([f"groups {encode(groups)}"] if groups else [])]
     else:
         about_inputs, place = [*about_inputs, *place], []
@@ -100,7 +104,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
         Part.of("graph", numbered(body.lines, groups)),
         Part.of("inputs", numbered(about_inputs, groups)),
         Part.of("symbols", table.lines()),
-        Part.of("hooks", hook_lines(key_context.hooks, key_context.resolve)),
+        Part.of("hooks", numbered(hooks, groups)),
         Part.of("compiler", named_lines(key_context.compiler)),
         Part.of("ambient", named_lines(ambient_state(uses_cpu))),
         Part.of("code", named_lines(key_context.code)),

@@ -127,7 +127,12 @@ def warm(
 
 
 def _run(command: Sequence[str], rank: int, world: int, local: int) -> Rank:
-    place: dict[str, object] = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank % local, "LOCAL_WORLD_SIZE": min(local, world)}
+    place: dict[str, object] = {
+        "RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_RANK": rank % local,
+        "LOCAL_WORLD_SIZE": min(local, world),
+    }
     place |= {"GROUP_RANK": rank // local, "MASTER_ADDR": "localhost", "MASTER_PORT": 29500}
     place |= {"PYTHONPATH": python_path(), VARIABLE: "none 0", WARM: "1"}
     environment = os.environ | {name: str(value) for name, value in place.items()}

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 # Each call stands on a line of its own. The checks of a result's strides name the operator in a text.
-_CALL = re.compile(
-    r"^(?!\s*assert_).*\btorch\.ops\.(_c10d_functional|_c10d_functional_autograd|c10d|_dtensor|symm_mem)\."
-)
+_CALL = re.compile(r"^(?!\s*assert_).*\btorch\.ops\.(_c10d_functional\w*|c10d\w*|_dtensor|symm_mem)\.")
+_KNOWN = ("torch.ops._c10d_functional.", "torch.ops._c10d_functional_autograd.", "torch.ops._dtensor.")
 
 
 class Unknown(ValueError):
@@ -64,7 +63,7 @@ def _of_call(call: ast.Call, name: str) -> Iterator[ast.Constant]:
     given = dict(zip(arguments, call.args, strict=False)) | {word.arg: word.value for word in call.keywords}
     for argument, value in given.items():
         if argument == "group_name":
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and name.startswith(_KNOWN):
                 yield value
             elif not isinstance(value, ast.Name):
                 raise Unknown(ast.unparse(call))

@@ -41,22 +41,34 @@ _ASK = (
 )
 
 
+# Passes of the user's, which may do the same.
+_OF_USERS = (
+    "pre_grad_custom_pass",
+    "joint_custom_pre_pass",
+    "joint_custom_post_pass",
+    "post_grad_custom_pre_pass",
+    "post_grad_custom_post_pass",
+    "_pre_fusion_custom_pass",
+    "_post_fusion_custom_pass",
+)
+
+
 def rank_in_code() -> dict[str, Any]:
     """This rank and its groups, where a setting makes Inductor write them into any code; else nothing."""
     distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()) or not _asked_for_by_settings():
+    if not (distributed.is_available() and distributed.is_initialized()) or not _any_set(_ASK):
         return {}
     return {"distributed": fact("distributed")}
 
 
-def _asked_for_by_settings() -> bool:
-    known = [name.split(".") for name in _ASK if name in inductor_config._config]
+def _any_set(names: Sequence[str]) -> bool:
+    known = [name.split(".") for name in names if name in inductor_config._config]
     return any(functools.reduce(getattr, path, inductor_config) not in (None, False, "none") for path in known)
 
 
 def can_tell() -> bool:
     """Whether it can be noted what code asks for its place, and which groups it names."""
-    if _OLD or _asked_for_by_settings() or inductor_config.cpp_wrapper:
+    if _OLD or _any_set((*_ASK, *_OF_USERS)) or inductor_config.cpp_wrapper:
         return False
     listened = listen()
     with_tensors = "torch.distributed.tensor" not in sys.modules or _installed(_IN_TENSORS)
