@@ -93,8 +93,8 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
     groups: tuple[str, ...] = ()
     hooks = hook_lines(key_context.hooks, key_context.resolve)
     lines = [*body.lines, *about_inputs, *hooks]
-    # Code from outside torch may hold groups and meshes that are told by a digest alone.
-    of_torch = not key_context.code and not any(" code " in line for line in lines)
+    # Code from outside torch may hold groups and meshes that a digest alone tells. Always there: torch's own tables.
+    of_torch = key_context.code.keys() <= {"torch"} and not any(" code " in line for line in lines)
     if key_context.shares_ranks and of_torch and same_sizes_everywhere(everything):
         groups = names_in(lines)
         place = [*place, *([f"groups {encode(groups)}"] if groups else [])]
