@@ -98,7 +98,7 @@ def warm(
     program: str,
     arguments: tuple[str, ...],
 ) -> int:
-    """Compile what a job of many ranks will need, before it runs, without its other ranks.
+    """Compile what a job of many ranks needs before it runs.
 
     Runs the program as each of some ranks, one after the other, with process groups that give back what they are
     given, and publishes what is compiled to the store. Ranks that mean the same share it, so a few stand for all. The
