@@ -31,6 +31,13 @@ from .parts.places import place_lines, same_sizes_everywhere
 from .parts.symbols import SymbolTable
 from .parts.toolchain import toolchain
 
+# Code from outside torch, which may hold groups and meshes that a digest alone tells. Not the classes of placements.
+_USERS_CODE = re.compile(
+    r"(?<!torch\.distributed\.tensor\.placement_types\.Shard)"
+    r"(?<!torch\.distributed\.tensor\.placement_types\.Replicate)"
+    r"(?<!torch\.distributed\.tensor\.placement_types\.Partial) code "
+)
+
 DescribeSymbol = Callable[[Any], tuple[str | None, Mapping[str, Any]]]
 
 
@@ -93,8 +100,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
     groups: tuple[str, ...] = ()
     hooks = hook_lines(key_context.hooks, key_context.resolve)
     lines = [*body.lines, *about_inputs, *hooks]
-    # Code from outside torch may hold groups and meshes that a digest alone tells. Always there: torch's own tables.
-    of_torch = key_context.code.keys() <= {"torch"} and not any(" code " in line for line in lines)
+    of_torch = key_context.code.keys() <= {"torch"} and not any(_USERS_CODE.search(line) for line in lines)
     if key_context.shares_ranks and of_torch and same_sizes_everywhere(everything):
         groups = names_in(lines)
         place = [*place, *([f"groups {encode(groups)}"] if groups else [])]
