@@ -31,6 +31,13 @@ def adopt(torch: ModuleType, begin: Callable[[], None]) -> None:
     redirect(torch, begin, lambda: __getattr__("warmgraph"))
 
 
+def pretend() -> None:
+    """Make every process group of this process a fake one (`warmgraph warm`). Raises AttributeError as `adopt` does."""
+    from .torch_api.ranks.pretended import pretend
+
+    pretend()
+
+
 def __getattr__(name: str) -> Any:
     if name in ("warmgraph", "warmgraph_cudagraphs"):  # they import Dynamo, which `adopt` must not
         try:
@@ -75,4 +82,14 @@ def _plain(name: str, why: str) -> Any:
     return Plain(name, _moved(why))
 
 
-__all__ = ["Backend", "Bypass", "Compiler", "adopt", "unsupported", "untested", "warmgraph", "warmgraph_cudagraphs"]
+__all__ = [
+    "Backend",
+    "Bypass",
+    "Compiler",
+    "adopt",
+    "pretend",
+    "unsupported",
+    "untested",
+    "warmgraph",
+    "warmgraph_cudagraphs",
+]

@@ -20,6 +20,7 @@ from .reporting.report import Report, place_of
 from .torch_api import compile as compat
 from .torch_api.frames.seen import unsupported as frames_unsupported
 from .torch_api.generated_code.lazy_module import use_lazy_debug_module
+from .torch_api.ranks.places import listen
 from .torch_api.versions.plain import compile_plainly, not_as_needed, tell_once
 from .typing import Compiler
 
@@ -100,6 +101,7 @@ class Backend:
             return  # nothing of torch is touched
         use_lazy_debug_module()
         attempt("profile", current.strict, watch_sizes)
+        attempt("ranks", current.strict, listen)
         if current.frames and frames_unsupported() is None:
             attempt("frame", current.strict, _watch_frames)
         if current.url is not None and current.mode is not Mode.OFF:

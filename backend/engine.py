@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 import random
 import socket
 import time
@@ -28,8 +30,8 @@ from .reporting.fail_open import Failure, attempt, blames_entry
 from .reporting.report import Report, place_of
 from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
-from .torch_api import ddp
 from .torch_api.frames.seen import seen
+from .torch_api.ranks import ddp
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verify.verified import Verdict, VerifiedHit
 
@@ -81,6 +83,11 @@ class Engine:
 
     def _through_cache(self, request: Request) -> Run:
         found = self._find(request)
+        if isinstance(found, Miss) and request.key.place:
+            placed = self._find(in_place(request))
+            if isinstance(placed, Found):
+                return placed.run
+            request.report.key(request.key)
         if isinstance(found, Found):
             return found.run
         if isinstance(found, Failure):
@@ -218,6 +225,11 @@ class Engine:
         if isinstance(compiled, Failure):
             report.failed(Reason.INTERNAL, compiled)
             return run
+        if compiled.value.placed and key.place:
+            request = in_place(request)
+            if flight is not None:
+                flight.settle(ok=False)  # what other ranks wait for does not come
+                flight = None
         published = attempt("publish", strict, self._publish, compiled.value, request, flight)
         if isinstance(published, Failure):
             report.failed(Reason.INTERNAL, published)
@@ -255,11 +267,18 @@ class Engine:
                     "line": report.place.line,
                     "nodes": key.nodes,
                     "created": time.time(),
+                    **({"groups": json.dumps(key.groups)} if key.groups else {}),
                 },
             )
             self.cache.publish(entry, artifact.blobs, flight)
             self._note(request, entry)
             return sum(len(content) for _, _, content in artifact.blobs)
+
+
+def in_place(request: Request) -> Request:
+    """The same graph, under the key of code that is this rank's alone."""
+    request.report.key(key := request.key.in_place())
+    return dataclasses.replace(request, key=key)
 
 
 def refusal_of(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:

@@ -47,7 +47,8 @@ class Compiled:
 
     alias_guards: those that AOTAutograd added, on `sources` (one per input). lost_guards: those that an entry
     cannot hold. problem: why there is no result, if it is known. inputs: of the graph, lifted ones first.
-    notes: on its nodes, for pictures; empty when they could not be taken.
+    notes: on its nodes, for pictures; empty when they could not be taken. placed: whether the code holds this rank's
+    place in a mesh or group.
     """
 
     run: Callable[..., Any]
@@ -59,6 +60,7 @@ class Compiled:
     problem: str | None
     inputs: Sequence[Any]
     notes: str = ""
+    placed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

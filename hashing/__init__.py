@@ -2,6 +2,7 @@
 
 from .build import KeyContext, key_of
 from .cache_hash import cache_hash
+from .encoding.distributed import groups_come_as_inputs
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .key import KEY_VERSION, PART_NAMES, Key, Part
@@ -13,6 +14,7 @@ from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
 from .parts.toolchain import toolchain
 from .source_code.described import describe, described
+from .source_code.facts import fact
 from .source_code.references import meaning
 from .source_code.saying import plain_defaults
 from .source_code.walk import source_digest
@@ -36,8 +38,10 @@ __all__ = [
     "describe",
     "described",
     "encode",
+    "fact",
     "foreign",
     "graph_modules",
+    "groups_come_as_inputs",
     "importable_name",
     "is_generated_by_torch",
     "is_higher_order",

@@ -15,6 +15,7 @@ from .encoding.encode import Uncacheable, encode
 from .key import Key, Part
 from .parts.ambient import ambient_state
 from .parts.graph import GraphText, Resolve, collect_symbols, devices_of
+from .parts.groups import names_in, numbered
 from .parts.hooks import Hook, hook_devices, hook_lines
 from .parts.inputs import (
     FreshFake,
@@ -26,8 +27,16 @@ from .parts.inputs import (
     lifted_tensors,
 )
 from .parts.machine import machine
+from .parts.places import place_lines, same_sizes_everywhere
 from .parts.symbols import SymbolTable
 from .parts.toolchain import toolchain
+
+# Code from outside torch, which may hold groups and meshes that a digest alone tells. Not the classes of placements.
+_USERS_CODE = re.compile(
+    r"(?<!torch\.distributed\.tensor\.placement_types\.Shard)"
+    r"(?<!torch\.distributed\.tensor\.placement_types\.Replicate)"
+    r"(?<!torch\.distributed\.tensor\.placement_types\.Partial) code "
+)
 
 DescribeSymbol = Callable[[Any], tuple[str | None, Mapping[str, Any]]]
 
@@ -52,7 +61,8 @@ class KeyContext:
     unbacked) and facts. resolve: what a node's process-local indices stand for. fresh: an input's fake
     as it was before tracing. overlapping: which of several tensors in one storage overlap. cpu_code: that the
     generated code runs on the CPU whatever the devices (a C++ wrapper around GPU kernels). hooks: saved-tensors
-    hooks that AOTAutograd will inline.
+    hooks that AOTAutograd will inline. shares_ranks: that whoever compiles notes whether the code holds this rank's
+    place in a mesh, so that the key need not speak of it.
     """
 
     compiler: Mapping[str, Any]
@@ -63,6 +73,7 @@ class KeyContext:
     overlapping: Overlapping = _no_overlap
     cpu_code: bool = False
     hooks: Sequence[Hook] = ()
+    shares_ranks: bool = False
 
 
 def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> Key:
@@ -83,20 +94,30 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
 
     body = GraphText(table, key_context.resolve, {name: number for number, name in enumerate(lifted)})
     body.add(gm)
+    about_inputs = lifted_lines(lifted) + input_lines(gm, inputs, fakes, lifted, table, key_context.overlapping)
+    everything = [*inputs, *lifted.values()]
+    place = place_lines(everything)
+    groups: tuple[str, ...] = ()
+    hooks = hook_lines(key_context.hooks, key_context.resolve)
+    lines = [*body.lines, *about_inputs, *hooks]
+    of_torch = key_context.code.keys() <= {"torch"} and not any(_USERS_CODE.search(line) for line in lines)
+    if key_context.shares_ranks and of_torch and same_sizes_everywhere(everything):
+        groups = names_in(lines)
+        place = [*place, *([f"groups {encode(groups)}"] if groups else [])]
+    else:
+        about_inputs, place = [*about_inputs, *place], []
     parts = (
-        Part.of("graph", body.lines),
-        Part.of(
-            "inputs", lifted_lines(lifted) + input_lines(gm, inputs, fakes, lifted, table, key_context.overlapping)
-        ),
+        Part.of("graph", numbered(body.lines, groups)),
+        Part.of("inputs", numbered(about_inputs, groups)),
         Part.of("symbols", table.lines()),
-        Part.of("hooks", hook_lines(key_context.hooks, key_context.resolve)),
+        Part.of("hooks", numbered(hooks, groups)),
         Part.of("compiler", named_lines(key_context.compiler)),
         Part.of("ambient", named_lines(ambient_state(uses_cpu))),
         Part.of("code", named_lines(key_context.code)),
         Part.of("toolchain", named_lines(toolchain())),
         Part.of("machine", named_lines(machine(devices))),
     )
-    return Key(parts, table.slots, body.nodes, uses_cpu)
+    return Key(parts, table.slots, body.nodes, uses_cpu, "\n".join(place), groups)
 
 
 def named_lines(values: Mapping[str, Any]) -> list[str]:

@@ -50,11 +50,18 @@ class Key:
     slots: Mapping[str, str]
     nodes: int
     uses_cpu: bool  # whether the machine part speaks of the CPU, so that compiled CPU code may be kept
+    place: str = ""  # what is this rank's own, where it is in none of the parts
+    groups: tuple[str, ...] = ()  # this process's names of the groups that the parts number
 
     @cached_property
     def id(self) -> str:
         named = "\n".join(f"{part.name} {part.digest}" for part in self.parts)
         return f"wg{KEY_VERSION}" + hashlib.sha256(named.encode()).hexdigest()
+
+    def in_place(self) -> Key:
+        """The key of code that holds what is this rank's own. Only for one that has a `place`."""
+        inputs = (Part.of(part.name, [part.text, self.place]) if part.name == "inputs" else part for part in self.parts)
+        return Key(tuple(inputs), self.slots, self.nodes, self.uses_cpu)
 
     def digests(self) -> dict[str, str]:
         return {part.name: part.digest for part in self.parts}

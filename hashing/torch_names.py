@@ -17,6 +17,10 @@ TREES_BY_NAME = "treespec_loads"  # what of it finds a class by a text
 ASSIGNED_DATA = "_lower_version_count_by_1"  # what Dynamo calls after `x.data = y`
 DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of modules
 
+GROUPS = "torch.distributed.distributed_c10d"  # resolves names of process groups
+GROUP_ARGUMENT = "group_name"  # of operators in these namespaces
+COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "_dtensor"})
+
 # Where torch keeps its own versions of numpy's functions. Not its random ones: torch caches none of these.
 NUMPY = ("torch._numpy", "torch._numpy.fft", "torch._numpy.linalg")
 NUMPY_DTYPES = "torch._numpy._dtypes_impl"

@@ -18,6 +18,7 @@ from .output import talk
 COMMANDS = {
     "demo": "demo.command:demo",
     "run": "run.command:run",
+    "warm": "run.warm:warm",
     "stats": "store.command:stats",
     "audit": "audit.command:audit",
     "top": "audit.top:top",

@@ -135,6 +135,8 @@ ADVICE: dict[str, str] = {
     "graph": "the code that was traced is another one: edited, another branch taken, or another constant captured",
     "inputs": "call it with inputs of the same kind, dtype, layout and flags on every run",
     "sizes": "compile once for all sizes: torch.compile(dynamic=True), or torch._dynamo.mark_dynamic(x, dim)",
+    "devices": "another device, or another index: ranks that see several GPUs compile for each; give each rank one "
+    "(torchrun --virtual-local-rank), and they share",
     "symbols": "which sizes are dynamic, and their ranges, must be the same on every run",
     "hooks": "saved-tensors hooks are another code than before",
     "compiler": "compile with the same mode, options and Inductor settings on every run and rank",
@@ -158,4 +160,6 @@ def advice_about(parts: Sequence[str], names: Sequence[str]) -> str | None:
     first = next((part for part in parts if part in ADVICE), None)
     if first == "inputs" and any(name.endswith((" size", " stride")) for name in names):
         first = "sizes"
+    elif first == "inputs" and ("machine" in parts or any(name.endswith(" device") for name in names)):
+        first = "devices"
     return None if first is None else ADVICE[first]

@@ -7,6 +7,7 @@ its own (`Compiler.unpack`).
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from ..torch_api.loading import (
     with_graph_of_torch,
 )
 from ..torch_api.opaque import with_classes
+from ..torch_api.ranks.places import with_groups_of
 from ..typing import Compiler, Request
 from . import guards
 from .cpp_kernels import serving
@@ -77,7 +79,10 @@ def mutated_by(hit: Hit, request: Request) -> frozenset[int]:
 
 
 def _payload(hit: Hit, request: Request) -> Payload:
-    return unpickle(hit.blobs["result"], [*lifted_tensors(request.gm).values(), *request.inputs])
+    payload = unpickle(hit.blobs["result"], [*lifted_tensors(request.gm).values(), *request.inputs])
+    ours = list(request.key.groups)
+    theirs = json.loads(str(hit.entry.facts.get("groups", "[]")))
+    return payload if theirs == ours else with_groups_of(payload, theirs, ours)
 
 
 @contextlib.contextmanager

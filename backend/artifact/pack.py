@@ -19,6 +19,7 @@ from ..reporting.fail_open import Failure, attempt
 from ..torch_api import compile as compat
 from ..torch_api.capture import capture_result
 from ..torch_api.generated_code.wrapper_module import Payload
+from ..torch_api.ranks.places import names_others, noting_places
 from ..typing import Compiled, Compiler, NotSerialisable, Request
 from . import guards
 from .cpp_kernels import noting
@@ -41,7 +42,7 @@ def compile_kept(request: Request, compiler: Compiler) -> Compiled:
     env = compat.shape_env(inputs)
     before, guards_before = len(guards.alias_guards(context)), guards.guard_count(env)
     notes = attempt("notes", False, node_notes, gm)  # now: passes of the compiler change the graph
-    with noting() as kernels, capture_result() as results:
+    with noting() as kernels, capture_result() as results, noting_places() as place:
         run = compiler.compile(gm, inputs, request.patches, request.report.skipped)
     return Compiled(
         run=run,
@@ -53,6 +54,7 @@ def compile_kept(request: Request, compiler: Compiler) -> Compiled:
         problem=results.problem,
         inputs=[*lifted_tensors(gm).values(), *inputs],
         notes="" if isinstance(notes, Failure) else notes.value,
+        placed=place.asked or names_others(results.outermost(), request.key.groups),
     )
 
 

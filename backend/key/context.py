@@ -12,6 +12,7 @@ from warmgraph.hashing import KeyContext
 from ..artifact.guards import overlapping
 from ..torch_api import compile as compat
 from ..torch_api.generated_code import wrapper_module
+from ..torch_api.ranks import places
 from .compiler_settings import settings_in_force
 from .custom_code import custom_code, triton_kernel
 from .saved_tensors_hooks import inlined_hooks
@@ -26,7 +27,13 @@ def key_context(
     """
     env = compat.shape_env(inputs)
     return KeyContext(
-        compiler={"backend": backend, "format": wrapper_module.FORMAT, **settings_in_force(), **(settings or {})},
+        compiler={
+            "backend": backend,
+            "format": wrapper_module.FORMAT,
+            **settings_in_force(),
+            **(settings or {}),
+            **places.rank_in_code(),
+        },
         code=custom_code(gm),
         symbol=functools.partial(compat.symbol_facts, env),
         resolve=_resolve,
@@ -34,6 +41,7 @@ def key_context(
         overlapping=overlapping,
         cpu_code=bool(compat.inductor_config.cpp_wrapper),
         hooks=inlined_hooks(gm, inputs),
+        shares_ranks=backend == "warmgraph" and places.can_tell(),
     )
 
 

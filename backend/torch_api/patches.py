@@ -35,6 +35,9 @@ class Patch:
 
 _AOT_CACHE = "torch._functorch._aot_autograd.autograd_cache"
 _TREES = "torch._inductor.cudagraph_trees"
+_MESH = "torch.distributed.device_mesh"
+_GROUPS = "torch.distributed.distributed_c10d"
+_RANKS = "results that ranks share"
 
 PATCHES = {
     "try_load": Patch(_AOT_CACHE, "AOTAutogradCache.try_load", ("mod", "args", "aot_config"), "keeping results"),
@@ -100,6 +103,26 @@ PATCHES = {
     ),
     "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), "verified hits", everywhere=True),
     "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), "verified hits"),
+    "place: coordinate": Patch(_MESH, "DeviceMesh.get_coordinate", ("self",), _RANKS),
+    "place: one coordinate": Patch(_MESH, "DeviceMesh._sym_get_coordinate", ("self", "index"), _RANKS),
+    "place: rank": Patch(_MESH, "DeviceMesh.get_rank", ("self",), _RANKS),
+    "place: local rank": Patch(_MESH, "DeviceMesh.get_local_rank", ("self", "mesh_dim"), _RANKS),
+    "place: local shape": Patch(
+        "torch.distributed.tensor._sharding_prop",
+        "ShardingPropagator._adjust_shape_and_stride_args",
+        ("self", "out_tensor_meta", "schema", "spec"),
+        _RANKS,
+    ),
+    "place: scatter": Patch("torch.distributed.tensor._collective_utils", "mesh_scatter", ("output",), _RANKS),
+    "place: convolution": Patch("torch.distributed.tensor._tp_conv", "tp_convolution", ("op_call",), _RANKS),
+    "place: convolution backward": Patch(
+        "torch.distributed.tensor._tp_conv", "tp_convolution_backward", ("op_call",), _RANKS
+    ),
+    "fake world": Patch(_GROUPS, "init_process_group", ("backend", "init_method"), "warmgraph warm", everywhere=True),
+    "fake groups": Patch(_GROUPS, "_new_group_with_tag", ("ranks", "timeout", "backend"), "warmgraph warm"),
+    "fake gradients": Patch(
+        "torch.nn.parallel.distributed", "DistributedDataParallel.__init__", ("self", "module"), "warmgraph warm"
+    ),
     "debug": Patch("torch._inductor", "debug", None, "a warm start without Inductor's scheduler"),
     "force fx_graph_cache": Patch("torch._inductor.config", "_config.fx_graph_cache", None, "keeping results"),
     "force enable_autograd_cache": Patch(

@@ -14,7 +14,7 @@ from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._inductor.codecache import BypassFxGraphCache, FxGraphCache
 from torch.fx import GraphModule, Node
 
-from .ddp import as_a_whole
+from .ranks.ddp import as_a_whole
 from .settings import let_patches_win
 
 # Higher-order operators that torch's key does not describe. In ours their operands are arguments like any other, and

@@ -2,16 +2,31 @@
 
 AOTAutograd asks a mesh for its groups' names, its shape and this rank's coordinate while it traces, and bakes the
 answers into the code. torch's own key knows of a mesh at most its layout, its device type and its axes' names.
+
+What is the same on every rank is told apart from this rank's *place*: its coordinates and global numbers. Code that
+never asked for the place is every rank's, and whoever compiles can tell (`backend/torch_api/ranks/places.py`).
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from .. import torch_names
 
 _PLACEMENTS = "torch.distributed.tensor.placement_types"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOf:
+    """A group by its name in this process, and what it is."""
+
+    name: str
+    shared: Any
 
 
 def stands_for(value: Any) -> Any | None:
@@ -24,11 +39,53 @@ def stands_for(value: Any) -> Any | None:
         return dict(zip(value._fields, value, strict=True))
     if module == _PLACEMENTS:
         return _placement(value)
-    if kind.__name__ == "DeviceMesh":
-        return _mesh(value)
-    if kind.__name__ == "ProcessGroup":
-        return _group(value)
+    if (shared := on_every_rank(value)) is not None:
+        return [shared, place_of(value)]
     return None
+
+
+def is_mesh(value: Any) -> bool:
+    return type(value).__name__ == "DeviceMesh" and type(value).__module__.startswith(torch_names.DISTRIBUTED)
+
+
+def is_group(value: Any) -> bool:
+    return type(value).__name__ == "ProcessGroup" and type(value).__module__.startswith(torch_names.DISTRIBUTED)
+
+
+def on_every_rank(value: Any) -> Any | None:
+    """What ranks that stand alike in a mesh or group have in common; None for what is neither, or is not known."""
+    if is_mesh(value):
+        return _mesh(value)
+    return _group(value) if is_group(value) else None
+
+
+def place_of(value: Any) -> Any:
+    """This rank's own place in a mesh or group: what its code may hold beside `on_every_rank`."""
+    if is_group(value):
+        ranks = _ranks(value)
+        return [value.group_name, ranks, value.rank()]
+    return {
+        "rank": value.get_rank(),
+        "coordinate": value.get_coordinate(),
+        "ranks": value.mesh.tolist(),
+        "groups": [place_of(group) for group in value.get_all_groups()],
+    }
+
+
+def evenly_sharded(tensor: Any) -> bool:
+    """Whether all ranks hold as much of a DTensor. Else sizes within a graph may be this rank's alone."""
+    pieces = [1] * tensor.dim()
+    for size, placement in zip(tensor.device_mesh.shape, tensor.placements, strict=True):
+        if hasattr(placement, "dim"):
+            pieces[placement.dim] *= size
+    return all(int(size) % parts == 0 for size, parts in zip(tensor.shape, pieces, strict=True))
+
+
+def groups_come_as_inputs() -> bool:
+    """Whether torch passes groups to code instead of baking their names in (`compile_on_one_rank`)."""
+    configs = (torch.compiler.config, sys.modules.get("torch.distributed.config"))  # the latter's, before torch 2.14
+    found: Sequence[Any] = [getattr(config, "compile_on_one_rank", None) for config in configs]
+    return bool(next((value for value in found if value is not None), False))
 
 
 def _placement(value: Any) -> Any | None:
@@ -49,14 +106,15 @@ def _mesh(mesh: Any, of_root: bool = True) -> Any | None:
     if getattr(mesh, "_thread_id", None) is not None:
         return None  # one process that plays several ranks: their meshes differ by thread alone
     root = mesh._get_root_mesh()
+    world = root.mesh.flatten().tolist()
     return {
         "device_type": mesh.device_type,
-        "ranks": mesh.mesh.tolist(),
         "shape": list(mesh.shape),
         "dim_names": mesh.mesh_dim_names,
-        "rank": mesh.get_rank(),
-        "coordinate": mesh.get_coordinate(),
-        # The code calls a collective by the name of its group: another job may have given it to other ranks.
+        # Where the ranks of this mesh stand in the one that it is a part of, from its first; and all of the latter.
+        "ranks": _from_first([world.index(rank) for rank in mesh.mesh.flatten().tolist()]),
+        "world": world,
+        "member": mesh.get_coordinate() is not None,
         "groups": [_group(group) for group in mesh.get_all_groups()],
         "flattened": {name: _mesh(inner, of_root=False) for name, inner in mesh._flatten_mapping.items()},
         "root": _mesh(root, of_root=False) if of_root and root is not mesh else None,
@@ -64,5 +122,22 @@ def _mesh(mesh: Any, of_root: bool = True) -> Any | None:
 
 
 def _group(group: Any) -> Any:
-    ranks = sys.modules["torch.distributed"].get_process_group_ranks(group)
-    return [group.group_name, ranks, group.rank(), group.size(), group._get_backend_name()]
+    """The code calls a collective by the name of its group, which each job and row of a mesh may have otherwise.
+
+    A name that is passed on to the code by torch (`groups_come_as_inputs`) is in no code.
+    """
+    found = named_group(group)
+    return found.shared if groups_come_as_inputs() else found
+
+
+def named_group(group: Any) -> GroupOf:
+    return GroupOf(group.group_name, [_from_first(_ranks(group)), group.size()])
+
+
+def _ranks(group: Any) -> list[int]:
+    ranks: list[int] = sys.modules["torch.distributed"].get_process_group_ranks(group)
+    return ranks
+
+
+def _from_first(ranks: Sequence[int]) -> list[int]:
+    return [rank - ranks[0] for rank in ranks]

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .distributed import stands_for
+from .distributed import GroupOf, stands_for
 
 # torch's plain value types whose str() is their one public name ("torch.float32").
 _NAMED = (torch.dtype, torch.layout, torch.memory_format)
@@ -94,6 +94,8 @@ def _container(value: Any, leaf: Callable[[Any], str | None] | None) -> str:
         return f"<enum {qualified_name(kind)}.{value.name}>"
     if isinstance(value, type):
         return f"<type {importable_name(value)}>"
+    if kind is GroupOf:
+        return f"<group {json.dumps(value.name)} {encode(value.shared)}>"
     if (plain := stands_for(value)) is not None:
         return f"<{qualified_name(kind)} {encode(plain, leaf)}>"
     raise Uncacheable(f"a value of type {qualified_name(kind)} has no stable identity")

@@ -14,6 +14,7 @@ from ..encoding.encode import Uncacheable, encode, qualified_name
 from ..encoding.targets import identify, needs_source
 from ..origin import foreign
 from ..source_code.walk import source_digest
+from .groups import Named, group_text, marked
 from .opaque import opaque_text
 from .symbols import SymbolTable
 from .tensors import constant, sizes_of, users_type
@@ -149,7 +150,8 @@ class GraphText:
         stands_for = self.resolve(node)
         if stands_for is not None:
             kwargs.update({name: _Stands(value) for name, value in stands_for.items()})
-        return f"{target} {self.value(_with_defaults(node, args), numbers)} {self.value(kwargs, numbers)}"
+        args, kwargs = marked(node.target, _with_defaults(node, args), kwargs)
+        return f"{target} {self.value(args, numbers)} {self.value(kwargs, numbers)}"
 
     def _target(self, node: Node) -> str:
         if node.op == "call_function" and node.meta.get("is_wrapped"):
@@ -169,6 +171,8 @@ class GraphText:
                 return f"%{numbers[item]}"
             if is_symbolic(item):
                 return f"<sym {self.table.text(expression_of(item))}>"
+            if isinstance(item, Named):
+                return group_text(item)
             if isinstance(item, _Stands):
                 return f"<stands for {encode(item.value)}>"
             if isinstance(item, torch.Tensor):

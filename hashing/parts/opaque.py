@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from .. import torch_names
+from ..encoding.distributed import on_every_rank
 from ..encoding.encode import Uncacheable, encode, importable_name
 from ..source_code.walk import source_digest
 
@@ -18,8 +19,10 @@ def opaque_text(value: Any) -> str | None:
     """Text of an opaque object; None for anything else. Never by its address.
 
     One that is passed through unseen is told by its class alone. Raises Uncacheable for a class whose members code
-    may ask for while it is traced.
+    may ask for while it is traced; a mesh or a process group says all of them, but its place (`places.py`).
     """
+    if (shared := on_every_rank(value)) is not None:
+        return f"<opaque {type(value).__name__} {encode(shared)}>"
     registry: Any = sys.modules.get(torch_names.OPAQUE)  # who registers a class has imported it
     kind = type(value)
     if registry is None or not _ask(registry, torch_names.IS_OPAQUE, kind):

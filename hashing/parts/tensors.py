@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .. import torch_names
+from ..encoding.distributed import on_every_rank
 from ..encoding.encode import Cause, Uncacheable, encode, importable_name
 from ..origin import is_torch_or_stdlib, replaced_within
 from ..source_code.walk import source_digest
@@ -96,14 +97,16 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     symbolic = inner_parts(tensor)
     if symbolic is None or symbolic[0].keys() != parts.keys():
         raise Uncacheable(f"tensor subclass {type(real).__qualname__} flattens differently when traced")
-    inner = ", ".join(f"{name}: {_describe_part(symbolic[0][name], part, number)}" for name, part in parts.items())
+    of_torch = is_torch_or_stdlib(type(real).__module__) and not replaced_within(type(real))
+    inner = ", ".join(
+        f"{name}: {_describe_part(symbolic[0][name], part, number, of_torch)}" for name, part in parts.items()
+    )
     outer = (
         f"{own} {real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
         f"stride {_numbers(tensor.stride(), number)} [{_flags(real)}]"
     )
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
-    of_torch = is_torch_or_stdlib(type(real).__module__) and not replaced_within(type(real))
     code = "" if of_torch else f" code {source_digest(type(real), name, protocol=True)}"
     return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
 
@@ -121,8 +124,12 @@ def _sharing(tensor: torch.Tensor, real: torch.Tensor) -> str:
     return f" sharing {shared}"
 
 
-def _describe_part(symbolic: Any, real: Any, number: SymText) -> str:
-    return describe(symbolic, real, number) if isinstance(real, torch.Tensor) else encode(real)
+def _describe_part(symbolic: Any, real: Any, number: SymText, own: bool) -> str:
+    if isinstance(real, torch.Tensor):
+        return describe(symbolic, real, number)
+    # Of torch's own classes it is known who asks for this rank's place in a mesh (`places.py`).
+    shared = on_every_rank(real) if own else None
+    return encode(real) if shared is None else f"<{type(real).__name__} {encode(shared)}>"
 
 
 def users_type(value: Any) -> str | None:

@@ -64,8 +64,8 @@ def run(as_module: bool, summary: str, program: str, arguments: tuple[str, ...])
     if sys.flags.ignore_environment or sys.flags.no_site:
         raise click.UsageError("Python was started with -I, -E or -S, and so would not run what makes it use warmgraph")
     # The program inherits this process's number: the one of all its processes that the user started.
-    environment = {**os.environ, "PYTHONPATH": _python_path(), VARIABLE: f"{summary} {os.getpid()}"}
-    command = [sys.executable, *_interpreter_options(), *(["-m"] if as_module else []), program, *arguments]
+    environment = {**os.environ, "PYTHONPATH": python_path(), VARIABLE: f"{summary} {os.getpid()}"}
+    command = [sys.executable, *interpreter_options(), *(["-m"] if as_module else []), program, *arguments]
     sys.stdout.flush()
     os.execve(sys.executable, command, environment)  # noqa: S606 (it is what the user asked for)
 
@@ -77,13 +77,13 @@ def _tip(program: str) -> str:
     return f" TIP: {program} is a command; if it is a Python program: warmgraph run {found}"
 
 
-def _python_path() -> str:
+def python_path() -> str:
     """Ours first, once; a program that runs another by `warmgraph run` has it already."""
     given = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place != str(STARTUP)]
     return os.pathsep.join([str(STARTUP), *(given if any(given) else [])])
 
 
-def _interpreter_options() -> list[str]:
+def interpreter_options() -> list[str]:
     """Those that this Python was started with (`-u` by torchrun, `-X`, `-W`, `-O`), as multiprocessing has them."""
     import subprocess  # late: 10 ms, and other commands have no use for it
 

@@ -16,6 +16,7 @@ from typing import Any
 
 # Whose summary is wanted, and the process that the user started: see `scripts/run/command.py`.
 _VARIABLE = "WARMGRAPH_RUN"
+_WARM = "WARMGRAPH_WARM"  # set by `warmgraph warm`
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (this runs in every process: no pathlib)
 
 
@@ -53,9 +54,11 @@ def _adopt_after(loader: Any) -> None:
 def _adopt(torch: ModuleType) -> None:
     """Whatever is wrong with us, the program's `import torch` succeeds as it would without us."""
     try:
-        from warmgraph.backend import adopt
+        from warmgraph.backend import adopt, pretend
 
         adopt(torch, _begin)
+        if os.environ.get(_WARM):
+            pretend()
     except AttributeError as error:
         version = getattr(torch, "__version__", "of no version")
         _not_used(f"torch {version} is not known to it ({error}); upgrade warmgraph or pin torch")

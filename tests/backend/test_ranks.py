@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from warmgraph.backend.torch_api.ddp import relaid_output
+from warmgraph.backend.torch_api.ranks.ddp import relaid_output
 
 PROGRAM = """
 import json, os, sys, torch, torch.distributed as dist

@@ -14,7 +14,7 @@ import pytest
 from warmgraph.scripts import main
 
 COMMANDS = (
-    *("audit", "top", "serve", "run", "doctor"),
+    *("audit", "top", "serve", "run", "warm", "doctor"),
     *("demo", "stats", "ls", "show", "verify", "prune", "export", "import"),
     *("push", "pull", "ping", "keygen", "config", "journal", "revoke", "revocations", "install-scripts"),
     *("explain", "diff", "lint"),
