@@ -40,6 +40,7 @@ def test_one_process_and_a_bundle(run):
     assert "100 % of 1 lookups" in said
 
 
+@pytest.mark.exhaustive
 def test_two_ranks(run):
     """ddp.py: on a cold start one rank compiles and the other takes its result; then both hit."""
     cold, _ = run(*TORCHRUN, EXAMPLES / "ddp.py")
@@ -58,6 +59,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
+@pytest.mark.exhaustive
 def test_a_trainer(run, tmp_path):
     """trainer.py under `warmgraph run`: a second run loads every graph, and comes to the loss of the first."""
     pytest.importorskip("accelerate")
@@ -70,6 +72,7 @@ def test_a_trainer(run, tmp_path):
     assert cold.splitlines()[-1] == warm.splitlines()[-1]
 
 
+@pytest.mark.exhaustive
 def test_a_hook_and_its_fix(run):
     """saved_tensors_hooks.py: bypassed without a hash, with the reason; with one, found again."""
     outcomes = []

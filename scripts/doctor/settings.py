@@ -10,6 +10,7 @@ from dataclasses import fields
 from warmgraph.cache import ONLY_CHECKS, ConfigError, Mode, Settings, Trust, settings
 
 from ..run.summary import VARIABLE as RUN_VARIABLE
+from ..run.summary import WARM
 from .command import Finding, ok, problem, warning
 
 
@@ -54,7 +55,11 @@ def check_environment() -> Iterator[Finding]:
 
 _PREFIX = "WARMGRAPH_"
 _NO_VARIABLE = ("keyring", "origins", "max_files")
-_OURS = [RUN_VARIABLE, *(f"{_PREFIX}{one.name.upper()}" for one in fields(Settings) if one.name not in _NO_VARIABLE)]
+_OURS = [
+    RUN_VARIABLE,
+    WARM,
+    *(f"{_PREFIX}{one.name.upper()}" for one in fields(Settings) if one.name not in _NO_VARIABLE),
+]
 
 
 def _about_ours(name: str) -> Finding | None:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from warmgraph.cache import Event, at_process_end, watch_events
 
 VARIABLE = "WARMGRAPH_RUN"
+WARM = "WARMGRAPH_WARM"  # in a dry run (`warm`)
 _MOST_EVENTS = 100_000  # of a process; beyond them the summary counts no further
 
 _events: list[Event] = []

@@ -21,9 +21,7 @@ from warmgraph.cache import ConfigError, Mode, journal_dir, read, settings
 
 from ..output import json_option, print_json, talk
 from .command import interpreter_options, python_path
-from .summary import VARIABLE
-
-WARM = "WARMGRAPH_WARM"  # for `startup/sitecustomize.py`
+from .summary import VARIABLE, WARM
 
 
 @dataclass(slots=True)

@@ -54,10 +54,12 @@ def _adopt_after(loader: Any) -> None:
 def _adopt(torch: ModuleType) -> None:
     """Whatever is wrong with us, the program's `import torch` succeeds as it would without us."""
     try:
-        from warmgraph.backend import adopt, pretend
+        from warmgraph.backend import adopt
 
         adopt(torch, _begin)
         if os.environ.get(_WARM):
+            from warmgraph.backend import pretend
+
             pretend()
     except AttributeError as error:
         version = getattr(torch, "__version__", "of no version")

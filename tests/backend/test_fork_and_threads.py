@@ -1,5 +1,7 @@
 """A compiled function in forked children and in several threads at once."""
 
+import pytest
+
 FORKED = """
 import json, multiprocessing, torch, warmgraph
 
@@ -59,6 +61,7 @@ print(json.dumps({"found": found, **warmgraph.stats()}))
 """
 
 
+@pytest.mark.exhaustive
 def test_sixteen_threads_make_their_first_calls_at_once(run_python):
     """All right, nothing failed; on a warm store nothing is compiled."""
     cold = run_python(THREADS)

@@ -71,6 +71,7 @@ def run_ranks(environment, folder, name, program=PROGRAM, *rest):
     return [json.loads((folder / f"{name}.{rank}.json").read_text()) for rank in (0, 1)]
 
 
+@pytest.mark.exhaustive
 def test_a_backward_that_slices_by_its_rank_is_compiled_for_each_rank(environment, tmp_path):
     """torchrun with two ranks on one store, cold and then warm: eager's gradients on both.
 
@@ -122,6 +123,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_the_pieces_that_ddp_splits_a_graph_into_are_compiled_once_for_all_ranks(environment, tmp_path, precision):
     """With DDP as it is: several buckets, each a graph that is compiled on fake inputs. Bits are plain Inductor's.

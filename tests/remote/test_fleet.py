@@ -112,6 +112,7 @@ def total(results: list[dict[str, Any]], name: str) -> int:
     return sum(result["stats"][name] for result in results)
 
 
+@pytest.mark.exhaustive
 def test_eight_processes_compile_once(
     environment: Callable[..., Any], tmp_path: Path, shared: dict[str, str], make: Any
 ) -> None:
@@ -123,6 +124,7 @@ def test_eight_processes_compile_once(
     fleet.assert_all_agree()
 
 
+@pytest.mark.exhaustive
 def test_killed_owner_is_taken_over(
     environment: Callable[..., Any], tmp_path: Path, shared: dict[str, str], own_server: Any, make: Any
 ) -> None:
@@ -137,6 +139,7 @@ def test_killed_owner_is_taken_over(
     fleet.assert_all_agree()
 
 
+@pytest.mark.exhaustive
 def test_redis_restarts_in_the_middle(
     environment: Callable[..., Any], tmp_path: Path, shared: dict[str, str], own_server: Any, make: Any
 ) -> None:

@@ -56,6 +56,7 @@ def host(run_python: Any, server: Any, tmp_path: Path) -> Callable[..., Any]:
     return run
 
 
+@pytest.mark.exhaustive
 def test_a_second_hosts_first_call_compiles_nothing(host: Callable[..., Any]) -> None:
     """Sizes A, B and C on one host; on others D first, with the switch on and off."""
     first = host("[5, 9, 12]")

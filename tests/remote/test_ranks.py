@@ -90,6 +90,7 @@ def two_ranks(environment: Callable[..., dict[str, str]], tmp_path: Path, own_se
     return run
 
 
+@pytest.mark.exhaustive
 def test_who_hits_does_not_run_ahead(two_ranks: Any, tmp_path: Path) -> None:
     """Its first collective comes when the other has compiled; the journal and the audit say who waited for whom."""
     first, second = two_ranks("slow", str(SECONDS))
@@ -103,6 +104,7 @@ def test_who_hits_does_not_run_ahead(two_ranks: Any, tmp_path: Path) -> None:
     assert row.longest > 0
 
 
+@pytest.mark.exhaustive
 def test_switched_off_it_is_as_before(two_ranks: Any, tmp_path: Path) -> None:
     """The one that compiles does not go on until the other is ahead."""
     first, second = two_ranks("until rank 0 is ahead", WARMGRAPH_SKEW="0")

@@ -213,6 +213,7 @@ def check_causes(found: dict[str, Any]) -> None:
     assert all(row["job"] == "planted" for row in found["processes"])
 
 
+@pytest.mark.exhaustive
 def test_every_number_is_as_planted(
     run: Any,
     environment: Callable[..., dict[str, str]],

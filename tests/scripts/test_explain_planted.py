@@ -86,6 +86,7 @@ print(json.dumps(lines))
 """
 
 
+@pytest.mark.exhaustive
 def test_real_compiles_are_explained(run_python: Any, run: Any) -> None:
     """An edited operation, an option and a size, compiled in a second process beside a hit."""
     first, second = run_python(COMPILED, "first"), run_python(COMPILED, "second")

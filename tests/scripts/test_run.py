@@ -265,6 +265,7 @@ dist.destroy_process_group()
 LAUNCH = ["--standalone", "--nproc-per-node", "2"]
 
 
+@pytest.mark.exhaustive
 def test_ranks_use_it_and_one_of_them_says_so(start: Any, warm: list[str]) -> None:
     """`warmgraph run -m torch.distributed.run ... train.py`: both ranks hit, rank 0 says so."""
     command = [*RUN, "-m", "torch.distributed.run", *LAUNCH, "rank.py", "--summary", "x"]

@@ -62,6 +62,7 @@ def call(command: list[str], folder: Path, environment: Any, **extra: str) -> su
     )
 
 
+@pytest.mark.exhaustive
 def test_a_job_finds_what_was_compiled_for_it_before_it_ran(folder: Path, environment: Any) -> None:
     """Tensor parallelism, DDP and a group of one's own: keys do not tell a real process group from a fake one."""
     done = call([*WARM, "--world-size", "2", "--json", "train.py"], folder, environment)

@@ -245,6 +245,7 @@ def test_waiting_has_one_budget(fleet: Fleet, how: str) -> None:
     assert 300 <= now[0] < 301
 
 
+@pytest.mark.exhaustive
 def test_a_thousand_keys_with_a_hundred_poisoned(fleet: Fleet) -> None:
     """In every way above: the other 900 hit, with as many requests and bytes as without."""
     fleet.host().publish(*range(1000))

@@ -127,6 +127,7 @@ class Stored:
                 self.raw.delete(name)
 
 
+@pytest.mark.exhaustive
 def test_ten_thousand_tamperings(fleet: Fleet, run_python: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run_python(PROGRAM)
     stored = Stored(fleet, DiskStore(tmp_path / "store"))

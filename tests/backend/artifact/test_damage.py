@@ -66,6 +66,7 @@ def damage(path: Path, chance: random.Random) -> str:
     return what
 
 
+@pytest.mark.exhaustive
 def test_damage_anywhere_is_a_miss_and_fails_once(store, tmp_path):
     """500 random places of a real entry: no lookup is taken in by one, and none raises."""
     chance = random.Random(20261120)

@@ -281,6 +281,7 @@ print(json.dumps({"agree": agree, **warmgraph.stats()}))
 """
 
 
+@pytest.mark.exhaustive
 def test_hostile_content_in_any_blob_runs_nothing(run_python, environment, tmp_path):
     """A well-sealed entry with a hostile pickle for each role in turn: right results, and readable tools."""
     trap = tmp_path / "trap"
@@ -391,6 +392,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_pickle_reserves_no_more_than_its_own_bytes(bomb):
     """61 bytes took 1.4 GB. The limit is of the address space, in a process of its own."""

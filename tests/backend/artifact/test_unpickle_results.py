@@ -1,5 +1,7 @@
 """Real results of many kinds through the allow-list: compiled in one process, loaded in another, strictly."""
 
+import pytest
+
 KINDS = """
 import enum, json, torch, warmgraph
 from torch import nn
@@ -85,6 +87,7 @@ print(json.dumps({"agree": found, **warmgraph.stats()}))
 """
 
 
+@pytest.mark.exhaustive
 def test_every_kind_of_result_keeps_loading(run_python, tmp_path):
     """Strict, in a fresh process: one name that the tables lack raises here, and says itself."""
     (tmp_path / "kinds.py").write_text(KINDS)  # a file: the source of its subclass is in the key

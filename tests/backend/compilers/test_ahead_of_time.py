@@ -47,6 +47,7 @@ print("agrees")
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(torch.compiler, "load_compiled_function"), reason="this torch has none")
 def test_a_function_saved_from_a_compile_and_from_a_hit_loads_elsewhere(tmp_path):
     """Results and gradients are eager's: saved cold, saved warm, each loaded by a process that compiles nothing."""

@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import pytest
+
 WORKER = Path(__file__).resolve().parents[3] / "benchmarks" / "pgo_worker.py"
 RUN_WORKER = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 # [kept, extra, shuffle]; `benchmarks/symbols.py` tries more shuffles, and torch's own cache beside ours
 CASES = json.dumps([[2, 3, 0], [2, 3, 1], [6, 6, 0], [12, 12, 0], [32, 32, 0]])
 
 
+@pytest.mark.exhaustive
 def test_keys_are_stable_under_profiles(run_python, tmp_path):
     """pytorch#149665: of 2 to 32 inputs that stay symbolic, none costs a miss when others came and went beside them.
 
@@ -96,6 +99,7 @@ print(json.dumps(rows))
 """
 
 
+@pytest.mark.exhaustive
 def test_symbols_of_every_kind_are_cold_and_warm_as_in_eager(run_python):
     """Expressions, strides, constants, unbacked sizes, ints and bools, nested graphs, floats and flags."""
     cold = run_python(KINDS, "[12, 14]")
