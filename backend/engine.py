@@ -32,6 +32,7 @@ from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
 from .torch_api.frames.seen import seen
 from .torch_api.ranks import ddp
+from .torch_api.ranks.collectives import collective_seconds
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verify.verified import Verdict, VerifiedHit
 
@@ -149,7 +150,7 @@ class Engine:
 
     def agree(self, hit: Hit, report: Report) -> None:
         """In a job: run ahead of no rank that compiles this by more than half of what a collective waits."""
-        waited = attempt("agree", self.settings.strict, self.cache.agree, hit, lambda: ddp.collective_seconds() / 2)
+        waited = attempt("agree", self.settings.strict, self.cache.agree, hit, lambda: collective_seconds() / 2)
         if not isinstance(waited, Failure) and waited.value is not None:
             report.waited(waited.value)
 

@@ -100,12 +100,14 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
     groups: tuple[str, ...] = ()
     hooks = hook_lines(key_context.hooks, key_context.resolve)
     lines = [*body.lines, *about_inputs, *hooks]
-    of_torch = key_context.code.keys() <= {"torch"} and not any(_USERS_CODE.search(line) for line in lines)
-    if key_context.shares_ranks and of_torch and same_sizes_everywhere(everything):
-        groups = names_in(lines)
-        place = [*place, *([f"groups {encode(groups)}"] if groups else [])]
-    else:
-        about_inputs, place = [*about_inputs, *place], []
+    names = names_in(lines)
+    if place or names:  # of most graphs neither, and to search all lines would cost as much as the rest of a key
+        of_torch = key_context.code.keys() <= {"torch"} and not any(_USERS_CODE.search(line) for line in lines)
+        if key_context.shares_ranks and of_torch and same_sizes_everywhere(everything):
+            groups = names
+            place = [*place, *([f"groups {encode(groups)}"] if groups else [])]
+        else:
+            about_inputs, place = [*about_inputs, *place], []
     parts = (
         Part.of("graph", numbered(body.lines, groups)),
         Part.of("inputs", numbered(about_inputs, groups)),

@@ -145,6 +145,15 @@ def unseal(name: str, sealed: bytes, verifier: Verifier = accept_checksum) -> by
     return body
 
 
+def is_believed(name: str, sealed: bytes, verifier: Verifier) -> bool:
+    """Whether `unseal` gives the body: nobody unknown sealed it, and it is neither broken nor revoked."""
+    try:
+        unseal(name, sealed, verifier)
+    except CorruptEntry:
+        return False
+    return True
+
+
 def _stranger(algorithm: int, key_id: bytes) -> CorruptEntry:
     """Somebody's seal, or none at all: a flipped bit there must not pass for a stranger."""
     if algorithm in (HMAC_SHA256, ED25519) and key_id != _NOBODY:

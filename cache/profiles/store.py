@@ -26,7 +26,7 @@ from itertools import islice
 
 from ..config.parsing import Mode
 from ..format.codec import KEY, canonical_entry, check_name, decode_entry
-from ..format.seal import Signer, Verifier, as_relayed, seal, unseal
+from ..format.seal import Signer, Verifier, as_relayed, is_believed, seal, unseal
 from ..process.writer import Writer
 from ..stores.circuit_breaker import Health, Use
 from ..stores.disk.store import DiskStore
@@ -196,7 +196,7 @@ class ProfileStore:
         What readers would not believe on a server is not put there.
         """
         if place.remote:
-            records = [one for one in records if _is_believed(key, one.sealed, place.believed)]
+            records = [one for one in records if is_believed(key, one.sealed, place.believed)]
         if not records or not self._is_written(place) or not self._health.usable(place.store.name, "write"):
             return
         try:
@@ -222,14 +222,6 @@ def _records(store: Store, key: str, verifier: Verifier) -> Iterator[_Record]:
             logger.debug("a profile is not used (%.16s, tier %s): %s", key, store.name, error)
             continue
         yield _Record(variant, sealed, profile.still_true(today()))
-
-
-def _is_believed(key: str, sealed: bytes, verifier: Verifier) -> bool:
-    try:
-        unseal(key, sealed, verifier)
-    except CorruptEntry:
-        return False
-    return True
 
 
 def _remove(store: Store, key: str, record: _Record) -> None:

@@ -14,11 +14,15 @@ from ..typing import Store, StoreUnavailable
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How one tier is treated. verifier: whose seals are believed there. remote: it is behind a network."""
+    """How one tier is treated. verifier: whose seals are believed there. remote: it is behind a network.
+
+    told_every: seconds; that an entry is used is not told again within them.
+    """
 
     readonly: bool = False
     verifier: Verifier = accept_checksum
     remote: bool = False
+    told_every: float = 0.0
 
 
 class Access:
@@ -32,11 +36,6 @@ class Access:
         self._policies = {store.name: policies.get(store.name, Policy()) for store in self.tiers}
         self._mode = mode
         self._strict = strict
-
-    @property
-    def remote(self) -> frozenset[str]:
-        """The names of the tiers behind a network."""
-        return frozenset(name for name, policy in self._policies.items() if policy.remote)
 
     def policy(self, store: Store) -> Policy:
         return self._policies[store.name]

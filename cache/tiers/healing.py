@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..format.seal import Verifier, unseal
+from ..format.seal import Verifier, is_believed
 from ..process.exits import ending
 from ..process.forks import reset_in_child
 from ..process.writer import Writer
 from ..stores.circuit_breaker import Health, Use
 from ..stores.redis import Presence
-from ..typing import CorruptEntry, Entry, Held, Lease, Leases, Store, StoreUnavailable
+from ..typing import Entry, Held, Lease, Leases, Store, StoreUnavailable
 from .reading import Complete, read_complete
 
 logger = logging.getLogger(__package__)
@@ -211,7 +211,7 @@ class Healing:
         if present:  # who compiles it all the same, in this job, wants another variant, or cannot use this one
             return held.owner if held is not None and held.job == self._job else None
         # Whoever has the lease, be it in another job: ranks of this one that come now stand behind it.
-        if held is not None or self._readonly or not self._vouched(one):
+        if held is not None or self._readonly or not is_believed(one.entry.key, one.sealed, self._believed):
             return None if held is None else held.owner
         self._check("write")
         lease = self._leases.acquire(one.entry.key)
@@ -235,13 +235,6 @@ class Healing:
             logger.debug("%.16s (%s) is given back to %s", key, variant, self._shared.name)
         finally:
             lease.release(ok=True)
-
-    def _vouched(self, one: _Open) -> bool:
-        try:
-            unseal(one.entry.key, one.sealed, self._believed)
-        except CorruptEntry:  # of this host alone, of nobody that is known, or revoked
-            return False
-        return True
 
     def _check(self, use: Use) -> None:
         if not self._health.usable(self._shared.name, use):

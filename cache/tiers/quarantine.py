@@ -7,11 +7,11 @@ A tier behind a network is asked in the background, for whoever found the damage
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 
 from ..format.seal import identity
 from ..process.writer import Writer
 from ..typing import BlobRef, Reason, Store, StoreUnavailable
+from .access import Access
 from .reading import Defect
 
 logger = logging.getLogger(__package__)
@@ -20,24 +20,10 @@ _told: set[str | None] = set()  # what this process was warned of
 
 
 class Quarantine:
-    """For the tiers of one cache. remote: the names of those behind a network.
+    """For the tiers of one cache. writer: asks those behind a network."""
 
-    may_write: whether a tier may be written now. failed: told of a tier that could not be.
-    """
-
-    def __init__(
-        self,
-        tiers: Sequence[Store],
-        *,
-        remote: frozenset[str],
-        may_write: Callable[[Store], bool],
-        failed: Callable[[Store, StoreUnavailable], None],
-        writer: Writer,
-    ) -> None:
-        self._tiers = tiers
-        self._remote = remote
-        self._may_write = may_write
-        self._failed = failed
+    def __init__(self, access: Access, writer: Writer) -> None:
+        self._access = access
         self._writer = writer
         self._overlooked: set[tuple[int, bytes]] = set()  # entries, wherever they lie and whoever sealed them
 
@@ -63,21 +49,21 @@ class Quarantine:
         waiting = self._writer.pending
         if sealed is not None:
             self._overlooked.add(identity(sealed))
-        for store in self._tiers:
-            if sealed is None and not self._may_write(store) and store.name not in self._remote:
+        for store in self._access.tiers:
+            if sealed is None and not self._access.may_write(store) and not self._is_remote(store):
                 self._overlook(store, key, variant)
             self._remove(store, key, variant, why, sealed, None)
         if waiting:  # it may be among what is still to be written, and would come back
             self._writer.submit(lambda: self._again(key, variant, why, sealed))
 
     def _again(self, key: str, variant: str, why: str, sealed: bytes | None) -> None:
-        for store in self._tiers:
+        for store in self._access.tiers:
             self._remove_now(store, key, variant, why, sealed, None)
 
     def _remove(
         self, store: Store, key: str, variant: str, why: str, sealed: bytes | None, blob: BlobRef | None
     ) -> None:
-        if store.name in self._remote:
+        if self._is_remote(store):
             self._writer.submit(lambda: self._remove_now(store, key, variant, why, sealed, blob))
         else:
             self._remove_now(store, key, variant, why, sealed, blob)
@@ -85,20 +71,23 @@ class Quarantine:
     def _remove_now(
         self, store: Store, key: str, variant: str, why: str, sealed: bytes | None, blob: BlobRef | None
     ) -> None:
-        if not self._may_write(store):
+        if not self._access.may_write(store):
             return
         try:
             if blob is not None:
                 store.drop_blob(blob)
             store.quarantine(key, variant, why, sealed)
         except StoreUnavailable as error:
-            self._failed(store, error)
-            if sealed is None and store.name not in self._remote:
+            self._access.failed(store, "write", error, raising=False)
+            if sealed is None and not self._is_remote(store):
                 self._overlook(store, key, variant)
+
+    def _is_remote(self, store: Store) -> bool:
+        return self._access.policy(store).remote
 
     def _overlook(self, store: Store, key: str, variant: str) -> None:
         """Overlook the entry as it is now, in this process; a better one put in its place is seen again."""
         try:
             self._overlooked.update(identity(sealed) for name, sealed in store.entries(key) if name == variant)
         except StoreUnavailable as error:
-            self._failed(store, error)
+            self._access.failed(store, "write", error, raising=False)

@@ -7,12 +7,13 @@ damaged index must not cost a tier that serves well.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..stores.circuit_breaker import Use
 from ..stores.similar import addresses, differing, nearest_first, relative_of
 from ..typing import Entry, Miss, Reason, Scalar, SimilarEntry, Store, StoreSilent, StoreUnavailable
+from .access import Access
 
 logger = logging.getLogger(__package__)
 
@@ -21,32 +22,17 @@ GONE = "it was published before and is not there any more: evicted, expired, or 
 
 
 class Relating:
-    """remote: the names of tiers behind a network; these are asked only when no other knows the graph.
+    """Tiers behind a network are asked only when no other knows the graph."""
 
-    may_write, may_read: whether a tier may be used now. failed: told of a tier that fell silent.
-    """
-
-    def __init__(
-        self,
-        tiers: Sequence[Store],
-        *,
-        remote: frozenset[str],
-        may_write: Callable[[Store], bool],
-        may_read: Callable[[Store], bool],
-        failed: Callable[[Store, Use, StoreUnavailable], None],
-    ) -> None:
-        self._tiers = tiers
-        self._remote = remote
-        self._may_write = may_write
-        self._may_read = may_read
-        self._failed = failed
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
     def note(self, stores: Sequence[Store], entry: Entry) -> None:
         """An entry was put into these stores."""
         where = addresses(entry.parts, entry.facts)
         if not where:
             return
-        for store in filter(self._may_write, stores):
+        for store in filter(self._access.may_write, stores):
             try:
                 store.relate(where, relative_of(entry))
             except StoreUnavailable as error:
@@ -66,10 +52,10 @@ class Relating:
 
     def _found(self, where: Sequence[str], parts: Mapping[str, str]) -> list[SimilarEntry]:
         found: list[SimilarEntry] = []
-        for store in self._tiers if where else ():
-            if store.name in self._remote and any("graph" not in differing(parts, one.parts) for one in found):
+        for store in self._access.tiers if where else ():
+            if self._access.policy(store).remote and any("graph" not in differing(parts, one.parts) for one in found):
                 continue
-            if not self._may_read(store):
+            if not self._access.may_read(store):
                 continue
             try:
                 found += store.relatives(where)
@@ -86,11 +72,11 @@ class Relating:
 
     def _is_there(self, key: str, *, everywhere: bool = False) -> bool:
         """everywhere: ask behind the network, too; else what may be there is taken to be, for want of a round trip."""
-        for store in self._tiers:
-            if store.name in self._remote and not everywhere:
+        for store in self._access.tiers:
+            if self._access.policy(store).remote and not everywhere:
                 return True
             try:
-                if self._may_read(store) and next(store.entries(key), None) is not None:
+                if self._access.may_read(store) and next(store.entries(key), None) is not None:
                     return True
             except StoreUnavailable as error:
                 self._passed_by(store, "read", error)
@@ -99,4 +85,4 @@ class Relating:
     def _passed_by(self, store: Store, use: Use, error: StoreUnavailable) -> None:
         logger.debug("cache tier %s: the index of resemblances is passed by: %s", store.name, error)
         if isinstance(error, StoreSilent):
-            self._failed(store, use, error)
+            self._access.failed(store, use, error, raising=False)

@@ -17,6 +17,7 @@ from ..encoding.distributed import named_group
 from ..encoding.encode import encode
 from ..encoding.targets import is_operator
 
+_BEGINNING = '<group "'
 _MARK = re.compile(r'<group ("(?:[^"\\]|\\.)*")')
 
 
@@ -47,7 +48,8 @@ def group_text(name: str) -> str:
 
 def names_in(lines: list[str]) -> tuple[str, ...]:
     """The names of groups in `lines`, in order."""
-    return tuple(dict.fromkeys(json.loads(found) for line in lines for found in _MARK.findall(line)))
+    marked_lines = [line for line in lines if _BEGINNING in line]
+    return tuple(dict.fromkeys(json.loads(found) for line in marked_lines for found in _MARK.findall(line)))
 
 
 def numbered(lines: list[str], names: tuple[str, ...]) -> Iterator[str]:

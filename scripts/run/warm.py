@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -35,7 +34,7 @@ class Rank:
     graphs: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, outcome: str) -> int:
-        return Counter(graph["outcome"] for graph in self.graphs)[outcome]
+        return sum(graph["outcome"] == outcome for graph in self.graphs)
 
     def line(self) -> str:
         counts = (self.count("miss"), self.count("hit"), self.count("bypass") + self.count("failed"))

@@ -1,5 +1,4 @@
 """Pieces of a graph: DDP's optimizer splits one at its buckets and compiles each on fake inputs. Read on 2.13.
-Beside them, how long collectives wait.
 
 After each compile it asks AOTAutograd for the strides of the outputs, which are the next piece's inputs; where
 AOTAutograd was not at work, as on a hit, it runs the piece on fakes instead. Both agree where Inductor keeps the
@@ -9,7 +8,6 @@ strides that the graph has, which is its default; a piece where it does not is n
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,9 +15,6 @@ import torch
 import torch._functorch.config as functorch_config
 from torch._guards import TracingContext
 from torch.fx import GraphModule
-
-_NCCL_SECONDS = 600.0  # torch's defaults, where a group does not say
-_SECONDS = 1800.0
 
 
 def is_piece() -> bool:
@@ -78,16 +73,3 @@ def _same(value: torch.Tensor, strides: Any) -> bool:
         return False
     dimensions = zip(value.size(), value.stride(), strides, strict=True)
     return all(size == 1 or str(stride) == str(its) for size, stride, its in dimensions)
-
-
-def collective_seconds() -> float:
-    """The timeout of the default process group; where there is none yet, the shortest that torch would give it."""
-    distributed: Any = sys.modules.get("torch.distributed.distributed_c10d")
-    if distributed is None or not distributed.is_initialized():
-        return _NCCL_SECONDS
-    try:
-        group = distributed._get_default_group()
-        timeouts = [group._get_backend(device).options._timeout for device in group._device_types]
-        return float(min(timeout.total_seconds() for timeout in timeouts))
-    except (AttributeError, RuntimeError, TypeError, ValueError):  # a backend of another kind, or another torch
-        return _NCCL_SECONDS if "nccl" in distributed.get_backend() else _SECONDS
