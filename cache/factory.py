@@ -32,7 +32,7 @@ from .stores.disk.folder import open_private
 from .stores.disk.locks import FileLeases
 from .stores.disk.store import DiskStore
 from .stores.memory import MemoryStore
-from .stores.redis import EventStream, Presence, RedisLease, RedisLeases, RedisStore
+from .stores.redis import EventStream, Presence, RedisLease, RedisLeases, RedisStore, told_every
 from .tiers.access import Policy
 from .tiers.flight import Flights
 from .tiers.healing import Healing
@@ -210,7 +210,7 @@ def _policies(settings: Settings) -> dict[str, Policy]:
     return {
         "memory": Policy(verifier=local),
         "disk": Policy(settings.dir_mode is Mode.READONLY, local),
-        "redis": Policy(remote_readonly(settings), remote, remote=True),
+        "redis": Policy(remote_readonly(settings), remote, remote=True, told_every=told_every(settings.ttl)),
     }
 
 

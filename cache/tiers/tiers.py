@@ -20,7 +20,7 @@ from ..format.seal import DEFAULT_NAMESPACE, Signer, as_relayed, generation_of
 from ..process.writer import Writer
 from ..profiles.store import ProfileStore
 from ..stores.circuit_breaker import Health
-from ..stores.disk.store import LATELY, DiskStore
+from ..stores.disk.store import DiskStore
 from ..typing import Entry, Hit, Miss, Reason, Role, Scalar, Store, StoreUnavailable
 from .access import Access, Policy
 from .flight import Flight, Flights
@@ -69,28 +69,15 @@ class Cache:
         self._tiers: tuple[Store, ...] = (fast, *slow)
         self._strict = strict
         self._health = health or Health()
-        self._access = Access(self._tiers, policies or {}, self._health, mode=mode, strict=strict)
+        self._access = access = Access(self._tiers, policies or {}, self._health, mode=mode, strict=strict)
         self._signer = signer
         self._flights = flights or Flights((), wait=0.0)
         self._healing = healing
         self._one_reader = one_reader
         self._spill = Spill()
         self._writer = Writer()
-        access = self._access
-        self._relating = Relating(
-            self._tiers,
-            remote=access.remote,
-            may_write=access.may_write,
-            may_read=access.may_read,
-            failed=lambda store, use, error: access.failed(store, use, error, raising=False),
-        )
-        self._quarantine = Quarantine(
-            self._tiers,
-            remote=access.remote,
-            may_write=access.may_write,
-            failed=lambda store, error: access.failed(store, "write", error, raising=False),
-            writer=self._writer,
-        )
+        self._relating = Relating(access)
+        self._quarantine = Quarantine(access, self._writer)
         self._publishing = Publishing(
             access,
             self._writer,
@@ -269,12 +256,13 @@ class Cache:
 
         Over a network only what no process of this host used lately, and what was not made lately: that lives long.
         """
-        lately = abs(time.time() - generation_of(sealed) / 1e6) < LATELY
+        unused = abs(time.time() - generation_of(sealed) / 1e6)
         for store in filter(self._access.may_read, self._tiers[level:]):
-            if lately and self._access.policy(store).remote:
+            if unused < self._access.policy(store).told_every:
                 continue
             try:
-                lately = lately or (isinstance(store, DiskStore) and store.used_lately(entry.key, entry.variant))
+                if isinstance(store, DiskStore):
+                    unused = min(unused, store.unused_for(entry.key, entry.variant))
                 store.touch(entry.key, entry.variant, entry.blobs)
             except StoreUnavailable as error:
                 # A read-only folder serves hits all the same; who only reads need not hear of it.

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from warmgraph.cache import Cache, Entry, Hit, Role, configure, flush, new_key, open_cache, reset_settings
+from warmgraph.cache import Cache, Entry, Hit, RedisStore, Role, configure, flush, new_key, open_cache, reset_settings
 
 COUNT = 5
 FRESH = """
 import sys
+import time
 from warmgraph.cache import flush, open_cache, settings
 cache = open_cache(settings())
 tiers = [getattr(cache.lookup(key, lambda entry: True), "tier", None) for key in sys.argv[1:]]
@@ -247,3 +249,19 @@ def test_a_cluster_is_asked_as_well(nodes: Any, tmp_path: Path) -> None:
     cache = open_cache(configure(**(shared | {"dir": tmp_path / "other"})))
     assert {cache.lookup(key_of(number), lambda entry: True).tier for number in range(12)} == {"redis"}
     reset_settings()
+
+
+@pytest.mark.parametrize(("ttl", "later", "prolonged"), [(120, 70, True), (120, 10, False), (86_400, 1800, False)])
+def test_what_is_hit_in_folders_lives_on_the_server(
+    hosts: Any, monkeypatch: pytest.MonkeyPatch, ttl: int, later: int, prolonged: bool
+) -> None:
+    """However short a life there is: a use is told before half of it is over, and not at every hit."""
+    hosts.publish("one", ttl=ttl)
+    names = hosts.stored()
+    for name in names:
+        hosts.raw.expire(name, 20)
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + later)
+    assert set(hosts.lookup("one", ttl=ttl)) <= {"memory", "disk"}
+    assert all(one.flush_touches(20) for one in hosts.on("one", ttl=ttl)._tiers if isinstance(one, RedisStore))
+    assert {hosts.raw.ttl(name) > 20 for name in names} == {prolonged}

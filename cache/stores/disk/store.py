@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 
 from ...format.codec import MAX_ENTRY_BYTES, decode_entry
@@ -106,13 +107,12 @@ class DiskStore:
 
     def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         path = self.layout.entry(key, variant)
-        if not self.readonly and modified(path) is not None and not self.used_lately(key, variant):
+        if not self.readonly and LATELY <= _age(path) < inf:
             _renew(path)
 
-    def used_lately(self, key: str, variant: str) -> bool:
-        """Whether some process of this host used an entry not long ago: then nobody need be told of it again."""
-        used = modified(self.layout.entry(key, variant))
-        return used is not None and abs(time.time() - used) < LATELY
+    def unused_for(self, key: str, variant: str) -> float:
+        """Seconds since a process of this host noted that it used an entry, which it does once in `LATELY`."""
+        return _age(self.layout.entry(key, variant))
 
     def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
         self._check_writable()
@@ -223,6 +223,12 @@ class DiskStore:
         if not self._tagged and modified(self.layout.tag) is None:
             write_atomically(self.layout.tag, CACHEDIR_TAG)
         self._tagged = True
+
+
+def _age(path: Path) -> float:
+    """Seconds since a file was renewed; infinite where there is none."""
+    renewed = modified(path)
+    return inf if renewed is None else abs(time.time() - renewed)
 
 
 def _renew(path: Path) -> bool:

@@ -13,6 +13,7 @@ from .lease import RedisLease, RedisLeases
 from .presence import Presence
 from .store import RedisStore
 from .stream import EventStream, StreamTail, events_lost
+from .ttl_refresh import told_every
 
 __all__ = [
     "Client",
@@ -29,4 +30,5 @@ __all__ = [
     "advice",
     "events_lost",
     "parse_url",
+    "told_every",
 ]

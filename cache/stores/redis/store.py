@@ -36,7 +36,7 @@ from .names import REVOCATIONS, Names
 from .requests import lengths_at, pipelined, read, stored, up_to, values_at
 from .scripts import MAX_VARIANTS, PUT_ENTRY, RELATE, REMOVE_ENTRY, REVOKE, Argument, install
 from .stream import StreamTail
-from .ttl_refresh import TtlRefresher
+from .ttl_refresh import TtlRefresher, told_every
 
 logger = logging.getLogger(__package__)
 
@@ -81,7 +81,7 @@ class RedisStore:
         self._revoked_tail = b""  # of the list, when it was last fetched
         self._ttl = round(min(ttl, 2**31))
         # Not a method of ours: a store that refers to itself would keep its connections until the gc comes.
-        self._touches = TtlRefresher(partial(_prolong, self.clients, self._ttl))
+        self._touches = TtlRefresher(partial(_prolong, self.clients, self._ttl), every=told_every(self._ttl))
 
     def warm_up(self) -> None:
         """Start connecting in the background, so that the first lookup finds connections.

@@ -15,15 +15,20 @@ from .errors import Refusal
 
 logger = logging.getLogger(__package__)
 
-_EVERY = 3600.0  # seconds: a hit must not cost a write each time
+_EVERY = 3600.0  # seconds, at most: a hit must not cost a write each time
 _WAITING = 1024  # what is beyond is not prolonged this time
 _REMEMBERED = 10_000
 
 
-class TtlRefresher:
-    """prolong: sends names, in the background; raises StoreUnavailable."""
+def told_every(ttl: float) -> float:
+    """Seconds within which an entry's use is told once, so that what is in use never reaches its end."""
+    return min(_EVERY, ttl / 2)
 
-    def __init__(self, prolong: Callable[[Sequence[str]], None], *, every: float = _EVERY) -> None:
+
+class TtlRefresher:
+    """prolong: sends names, in the background, at most once in `every` seconds each; raises StoreUnavailable."""
+
+    def __init__(self, prolong: Callable[[Sequence[str]], None], *, every: float) -> None:
         self._prolong = prolong
         self._every = every
         self._lock = fork_safe_lock()
