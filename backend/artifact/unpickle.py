@@ -292,7 +292,13 @@ def _defaultdict(factory: Any = None) -> Any:
     return collections.defaultdict(factory)
 
 
-def _method(owner: Any, name: str) -> Any:
+def _attribute(owner: Any, name: str) -> Any:
+    if (
+        isinstance(owner, enum.EnumMeta) and name in owner.__members__
+    ):  # so are members pickled by Python 3.11.0 to 3.11.3
+        return owner.__members__[name]
+    if owner is _LeftOut:
+        return _LEFT_OUT
     kind = type(owner)
     if METHODS.get(name) != f"{kind.__module__}.{kind.__qualname__}":
         refuse("an attribute", f"{kind.__qualname__}.{name}")
@@ -313,7 +319,7 @@ def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
 _VALUES = {("builtins", "complex"), ("builtins", "range"), ("builtins", "slice")}
 _REFERRED: dict[tuple[str, str], Any] = {("torch", "Size"): torch.Size, ("torch", "device"): torch.device}
 _CALLS: dict[tuple[str, str], Callable[..., Any]] = {
-    ("builtins", "getattr"): _method,
+    ("builtins", "getattr"): _attribute,
     ("collections", "Counter"): _of_values(collections.Counter),
     ("collections", "OrderedDict"): _of_values(collections.OrderedDict),
     ("collections", "defaultdict"): _defaultdict,

@@ -23,6 +23,7 @@ from types import SimpleNamespace
 import pytest
 import sympy
 import torch
+from torch._dynamo.source import GlobalSource, TensorProperty
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import CompileId
 from torch._inductor.output_code import CompiledFxGraph
@@ -86,6 +87,8 @@ HOSTILE = {
     "open": pickle.dumps(Call(open, TRAP, "w")),
     "getattr": pickle.dumps(Call(getattr, torch.Size(), "count")),
     "getattr of a class": pickle.dumps(Call(getattr, torch.Tensor, "__reduce_ex__")),
+    "getattr of an enum": pickle.dumps(Call(getattr, HeuristicType, "mro")),
+    "getattr of a member": pickle.dumps(Call(getattr, HeuristicType.POINTWISE, "value")),
     "import_module": pickle.dumps(Call(importlib.import_module, "this")),
     "partial": pickle.dumps(functools.partial(os.system, f"touch {TRAP}")),
     "a default factory": pickle.dumps(Call(collections.defaultdict, os.system)),
@@ -260,6 +263,18 @@ def test_an_autotuner_is_read_back_as_torch_makes_and_keeps_one(tmp_path, monkey
     assert again.compile_id == CompileId(frame_id=0, frame_compile_id=1)
     assert (again.device_props, again.heuristic_type) == (device, HeuristicType.POINTWISE)
     assert again.compile_results[0].kernel.hash == "abc"
+
+
+def test_enums_are_read_back_as_every_python_pickles_them():
+    """Python 3.11.0 to 3.11.3 pickle a member as an attribute of its class; of what is left out, too."""
+    members = [
+        Call(getattr, HeuristicType, "POINTWISE"),
+        HeuristicType.POINTWISE,
+        Call(getattr, TensorProperty, "SIZE"),
+    ]
+    one, other, left_out = realise(read(pickle.dumps(members)))
+    assert one is other is HeuristicType.POINTWISE
+    assert left_out is realise(read(pickle.dumps(GlobalSource("x"))))
 
 
 PROGRAM = """
