@@ -293,9 +293,7 @@ def _defaultdict(factory: Any = None) -> Any:
 
 
 def _attribute(owner: Any, name: str) -> Any:
-    if (
-        isinstance(owner, enum.EnumMeta) and name in owner.__members__
-    ):  # so are members pickled by Python 3.11.0 to 3.11.3
+    if isinstance(owner, enum.EnumMeta) and name in owner.__members__:  # Python 3.11.0 to 3.11.3 pickle members so
         return owner.__members__[name]
     if owner is _LeftOut:
         return _LEFT_OUT
