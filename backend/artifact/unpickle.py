@@ -247,9 +247,6 @@ class _LeftOut:
 _LEFT_OUT = _LeftOut()
 
 
-# --- functions ------------------------------------------------------------------------------------------
-
-
 GRAPH = ("torch.fx.graph_module", "reduce_graph_module")
 
 

@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Literal, NamedTuple
+from urllib.parse import parse_qsl, unquote
 
 Kind = Literal["single", "unix", "cluster", "sentinel"]
 Option = str | int | bool
@@ -111,22 +111,26 @@ def parse_url(text: str) -> RemoteUrl:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(NamedTuple):
     netloc: str
     path: str
     query: str
+    fragment: str
+
+
+# As RFC 3986 has it in its appendix B. Python's own `urlsplit` refuses, in its later patch releases, a list of hosts in
+# which one is [::1].
+_PARTS = re.compile(r"([^/?#]*)([^?#]*)(?:\?([^#]*))?(#.*)?")
 
 
 def _split(rest: str) -> _Parts:
-    try:
-        parts = urlsplit(f"//{rest}")
-    except ValueError:
-        raise ValueError(f"not a URL: its host cannot be read; {_ENCODE}") from None
+    match = _PARTS.fullmatch(rest)
+    assert match is not None  # of any text without a line break
+    parts = _Parts(*match.groups(""))
     # An @ after the host is a password with a / in it, far more often than anything else.
     if parts.fragment or "@" in parts.path + parts.query:
         raise ValueError(f"not a URL: there is a # or @ after the host; {_ENCODE}")
-    return _Parts(parts.netloc, parts.path, parts.query)
+    return parts
 
 
 def _credentials(text: str, options: dict[str, Option | float]) -> tuple[str | None, str | None]:

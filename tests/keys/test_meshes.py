@@ -9,6 +9,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.placement_types import _MaskPartial, _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from warmgraph.backend.torch_api.ranks import places
 from warmgraph.hashing import Uncacheable, encode
 
 from .cases import changed, of_inputs
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.fixture
 def job():
     """Starts this process's part in a job of four ranks that do not exist; each call is a job of its own."""
+    places.listen()  # as the backend does before the first graph is traced; else the first key tells ranks apart
 
     def start(rank=0):
         if dist.is_initialized():

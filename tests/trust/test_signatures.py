@@ -13,6 +13,7 @@ import pytest
 from warmgraph.cache import Hit, Miss, Reason, flush, new_key, new_pair, parse_keys, signer_of
 from warmgraph.cache.format.seal import ED25519, seal, unverified_body
 from warmgraph.scripts import main
+from warmgraph_tests_remote_servers import wait_for
 from warmgraph_tests_trust_hosts import Fleet, Host, key_of, listed
 
 
@@ -231,6 +232,7 @@ def test_a_list_of_nobodys_revokes_nothing(fleet: Fleet) -> None:
     cli(host, "revoke", key_of(1)[:20], "--why", "heals")
     learnt = fleet.host()
     assert learnt.hits(1) == []
+    wait_for((learnt.root / "revocations").exists, "it is not kept")  # whoever learnt it first writes it
     fleet.raw.delete("wg:revocations")
     assert learnt.hits(1) == []
 
