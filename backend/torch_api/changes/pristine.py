@@ -1,8 +1,9 @@
-"""What Inductor's tables are after a fresh import: digests, of the builds of torch where that was seen.
+"""What Inductor's tables are after a fresh import: digests, of the releases of torch where that was seen.
 
 Where a user imports Inductor before the first graph is keyed, nothing else tells whether its tables were changed since.
-On another build they stand in the keys of such a process as they are; so nothing is confused, and a process that leaves
-the import to torch.compile shares nothing with it. `python -m warmgraph.backend.torch_api.changes.pristine` prints them
+2.13.0+cpu and 2.13.0+cu130 have the same, on Python 3.10 to 3.13. Where a build or release has others, they stand in
+the keys of such a process as they are; so nothing is confused, and a process that leaves the import to torch.compile
+shares nothing with it. `python -m warmgraph.backend.torch_api.changes.pristine` prints them
 for the torch at hand, for its file in `versions/`.
 """
 
@@ -10,11 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
+
 from .. import versions
 
 PRISTINE: dict[str, Mapping[str, str]] = {
-    build: tables for version in versions.KNOWN.values() for build, tables in version.pristine.items()
+    name: tables for version in versions.KNOWN.values() for name, tables in version.pristine.items()
 }
+
+
+def release() -> str:
+    """This torch's, without its build: what is registered in tables is the same for CPUs and GPUs."""
+    return str(torch.__version__).partition("+")[0]
 
 
 def main() -> None:
@@ -22,12 +30,10 @@ def main() -> None:
     import json
     import sys
 
-    import torch
-
     from . import tables
 
     tables.import_inductor()
-    sys.stdout.write(json.dumps({torch.__version__: tables.tables_of_inductor()}, indent=4, sort_keys=True) + "\n")
+    sys.stdout.write(json.dumps({release(): tables.tables_of_inductor()}, indent=4, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from warmgraph.hashing import foreign, is_generated_by_torch, plain_defaults, sh
 from .. import operators
 from .functions import patched_functions
 from .patterns import foreign_patterns
-from .pristine import PRISTINE
+from .pristine import PRISTINE, release
 from .registries import (
     FILLED_WHILE_COMPILING,
     LOWERINGS,
@@ -67,7 +67,7 @@ def _together(base: Any, patched: Any, *found: Any) -> tuple[dict[str, str], dic
     put_there = base[1] | patched[1]
     for more in found:
         if isinstance(more, tuple):  # Inductor's
-            fresh = {**PRISTINE.get(str(torch.__version__), {}), **_pristine.get(digests["tables"], {})}
+            fresh = {**PRISTINE.get(release(), {}), **_pristine.get(digests["tables"], {})}
             digests |= {name: digest for name, digest in more[0].items() if fresh.get(name) != digest}
             more = more[1]
         put_there |= more

@@ -14,7 +14,7 @@ LACKS = frozenset(
 )
 
 PRISTINE: dict[str, dict[str, str]] = {
-    "2.12.1+cu130": {
+    "2.12.1": {
         "_functorch.aot_autograd.aot_autograd_decompositions": "e3b0c44298fc1c149afbf4c8996fb924",
         "_inductor.codegen.common.pointwise_overrides_data": "dd94802f4845a48c651fe80ae7fec6d9",
         "_inductor.codegen.cpp_utils.DTYPE_TO_CPP": "bc1cee8a16142819f7491143694add50",

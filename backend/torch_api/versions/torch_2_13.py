@@ -8,7 +8,7 @@ from .base import Version
 LACKS = frozenset({"inductor.compile_worker_watchdog_interval_seconds", "inductor.compile_worker_mode"})
 
 PRISTINE: dict[str, dict[str, str]] = {
-    "2.13.0+cpu": {
+    "2.13.0": {
         "_functorch.aot_autograd.aot_autograd_decompositions": "e3b0c44298fc1c149afbf4c8996fb924",
         "_inductor.codegen.common.pointwise_overrides_data": "ae2fe5d427ff3402fd971bc9d0718216",
         "_inductor.codegen.cpp_utils.DTYPE_TO_CPP": "bc1cee8a16142819f7491143694add50",

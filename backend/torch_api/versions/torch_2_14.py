@@ -8,7 +8,7 @@ from .base import Version
 LACKS = frozenset({"inductor.compile_worker_mode"})
 
 PRISTINE: dict[str, dict[str, str]] = {
-    "2.14.1+cu130": {
+    "2.14.1": {
         "_functorch.aot_autograd.aot_autograd_decompositions": "e3b0c44298fc1c149afbf4c8996fb924",
         "_inductor.codegen.common.pointwise_overrides_data": "044c9c364a6d412afce14d5d85d03404",
         "_inductor.codegen.cpp_utils.DTYPE_TO_CPP": "31ac123fca70edf040b8520401481565",

@@ -8,7 +8,7 @@ from .base import Version
 SKIPS = ((r"input re-recording threshold", "skip-rerecorded"),)
 
 PRISTINE: dict[str, dict[str, str]] = {
-    "2.15.0+cu132": {
+    "2.15.0": {
         "_functorch.aot_autograd.aot_autograd_decompositions": "e3b0c44298fc1c149afbf4c8996fb924",
         "_inductor.codegen.common.pointwise_overrides_data": "eced0f3dbbee3c4bd0c5642f5e0181a6",
         "_inductor.codegen.cpp_utils.DTYPE_TO_CPP": "31ac123fca70edf040b8520401481565",

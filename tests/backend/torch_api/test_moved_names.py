@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+
 TORCH_API = Path(__file__).parents[3] / "backend" / "torch_api"
 
 # One process imports torch and forks a child for each name. The child says what it saw; torch's own compile comes
@@ -104,6 +107,8 @@ def names():
     return sorted(name for name in found if not any(other.startswith(f"{name}.") for other in found))
 
 
+# A build with CUDA starts autograd's threads where a backward is traced, and what is forked then may run none.
+@pytest.mark.skipif(torch.backends.cuda.is_built(), reason="each name is tried in a fork, as a CPU build can")
 def test_a_private_name_that_is_gone_costs_the_cache_and_nothing_else(environment, tmp_path):
     """Results are right, cold and warm, forward and backward; where nothing hits, the one line says the name."""
     done = subprocess.run(
