@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import functools
 import itertools
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -132,7 +133,10 @@ def _asked_names(code: types.CodeType) -> tuple[bool, set[str]]:
     or an attribute gives may be any.
     """
     instructions = [
-        i for i in dis.get_instructions(code) if i.opname not in ("PRECALL", "PUSH_NULL", "KW_NAMES", "NOP")
+        single
+        for i in dis.get_instructions(code)
+        if i.opname not in ("PRECALL", "PUSH_NULL", "KW_NAMES", "NOP")
+        for single in _singles(i)
     ]
     given = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
     for before, this in itertools.pairwise(instructions):
@@ -152,6 +156,15 @@ def _asked_names(code: types.CodeType) -> tuple[bool, set[str]]:
     return anyhow, parts
 
 
+def _singles(instruction: dis.Instruction) -> list[dis.Instruction]:
+    """One for each variable: since Python 3.13 an instruction may load or store two."""
+    if not isinstance(instruction.argval, tuple) or "_FAST_" not in instruction.opname:
+        return [instruction]
+    names = _FAST.findall(instruction.opname)
+    return [instruction._replace(opname=n, argval=v) for n, v in zip(names, instruction.argval, strict=True)]
+
+
+_FAST = re.compile(r"(?:LOAD|STORE)_FAST(?:_BORROW)?")
 _ITEM = "BINARY_SUBSCR" if sys.version_info < (3, 14) else "BINARY_OP"
 
 
