@@ -41,10 +41,17 @@ ONE_IN = {
     "backend/test_dynamic.py": 4,
     "backend/test_kinds.py": 0,  # all its cases share three processes
     "backend/test_models.py": 6,
-    "constructs/test_constructs.py": 8,
+    "backend/test_settings.py": 3,
+    "backend/torch_api/test_moved_names.py": 0,
+    "backend/torch_api/test_surface.py": 3,
+    "constructs/test_constructs.py": 16,
+    "constructs/test_first_calls.py": 0,
+    "docs/test_commands.py": 7,
     "frames/test_probes.py": 14,
-    "keys/pairs/test_pairs.py": 14,
+    "keys/pairs/test_pairs.py": 28,
+    "keys/test_import_orders.py": 3,
     "keys/test_oracle.py": 5,
+    "remote/test_simulation.py": 0,
 }
 
 

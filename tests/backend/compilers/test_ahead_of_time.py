@@ -67,6 +67,7 @@ def test_a_function_saved_from_a_compile_and_from_a_hit_loads_elsewhere(tmp_path
     assert run("load", warm) == ["agrees"]
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_kept_for_a_file_that_nobody_writes():
     """Without `aot_compile` a loaded function carries no result along, which would take its bytes in memory."""
     x = torch.randn(4)

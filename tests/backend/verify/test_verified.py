@@ -145,12 +145,14 @@ print(json.dumps({"results": results, "right": (x.sin() * V).sum().item(), "stat
 )
 
 
+@pytest.mark.exhaustive
 def test_a_process_may_end_in_the_middle_of_a_fresh_compile(run_python, cold):
     """Exit status 0, and soon: run_python fails on any other."""
     found = run_python(LAST_CALL, "2", "end", WARMGRAPH_VERIFY="1")
     assert (found["stats"]["hits"], found["stats"]["verified"]) == (1, 0)
 
 
+@pytest.mark.exhaustive
 def test_threads_that_share_a_hit_get_one_verdict(run_python, cold):
     found = run_python(LAST_CALL, "2", "threads", WARMGRAPH_VERIFY="1")
     assert found["results"] == pytest.approx([found["right"]] * 16)
@@ -204,6 +206,7 @@ def test_a_step_runs_while_the_fresh_compile_traces(run_python):
     assert found["refused"]
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_verified_unless_it_is_asked_for(run_python, cold):
     assert run(run_python, 2, "scaled")["stats"]["verified"] == 0
     assert run(run_python, 2, "scaled", WARMGRAPH_VERIFY="0")["stats"]["verified"] == 0
