@@ -80,17 +80,19 @@ def _create(path: Path, line: bytes, mode: int, add: bool) -> None:
 def _add_to(path: Path, line: bytes) -> None:
     """The line, then what the file holds, in one step, with its owner and mode as they are. Raises ConfigError."""
     path = path.resolve()  # a link stays one
-    with path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # two at once must not lose one's key
-        keys_in_file("--to", path)  # private, and keys: nothing else is written to
-        if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            raise click.ClickException(f"{path} was changed just now by someone else; try again")
-        temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
-        try:
-            _write(temporary, line + file.read(), os.fstat(file.fileno()))
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    while True:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # two at once must not lose one's key
+            keys_in_file("--to", path)  # private, and keys: nothing else is written to
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                continue  # another one put a file in its place while this waited
+            temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
+            try:
+                _write(temporary, line + file.read(), os.fstat(file.fileno()))
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+            return
 
 
 def _write(path: Path, data: bytes, like: os.stat_result | None = None, mode: int = 0o600) -> None:
