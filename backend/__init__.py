@@ -26,7 +26,7 @@ def adopt(torch: ModuleType, begin: Callable[[], None]) -> None:
     begin: called in each process (forked ones, too) before it compiles its first graph. Raises AttributeError on a
     torch that has other names for these things; nothing is patched then.
     """
-    from .torch_api.redirect import redirect
+    from .torch_api.entrances.redirect import redirect
 
     redirect(torch, begin, lambda: __getattr__("warmgraph"))
 

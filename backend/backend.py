@@ -82,13 +82,18 @@ class Backend:
     ) -> Callable[..., Any]:
         """As torch's own backend does. Told in one line per process, and in the journal for each graph."""
         tell_once(why)
-        attempt("journal", False, self._note, gm, why)
+        self.note_bypass(gm, Reason.UNSUPPORTED_TORCH, why)
         return compile_plainly(self.__name__, gm, inputs, mode, options)
 
-    def _note(self, gm: GraphModule, why: str) -> None:
-        current = settings()
-        if current.mode is not Mode.OFF:
-            Report(opened(current).journal, place_of(gm), self.__name__).bypass(Reason.UNSUPPORTED_TORCH, why)
+    def note_bypass(self, gm: GraphModule, reason: Reason, why: str) -> None:
+        """Journal a graph that is compiled without the cache being asked. Never raises."""
+
+        def note() -> None:
+            current = settings()
+            if current.mode is not Mode.OFF:
+                Report(opened(current).journal, place_of(gm), self.__name__).bypass(reason, why)
+
+        attempt("journal", False, note)
 
     def prepare(self) -> None:
         """Called once, when `torch.compile` first names this backend. Raises ConfigError.

@@ -31,6 +31,7 @@ from .reporting.report import Report, place_of
 from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
 from .torch_api.frames.seen import seen
+from .torch_api.loading import is_to_be_saved
 from .torch_api.ranks import ddp
 from .torch_api.ranks.collectives import collective_seconds
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
@@ -144,7 +145,8 @@ class Engine:
         self.agree(outcome, request.report)
         request.report.hit(outcome)
         self._note(request, outcome.entry)
-        if self.settings.verify and random.random() < self.settings.verify:  # noqa: S311 (a sample, no secret)
+        sampled = random.random() < self.settings.verify  # noqa: S311 (a sample, no secret)
+        if sampled and not is_to_be_saved():  # a comparison cannot be written to a file
             return Found(self._verified(loaded.value, outcome, request))
         return Found(loaded.value)
 

@@ -72,7 +72,7 @@ def run(program: Program, way: str, folder: Path) -> dict[str, Any]:
         "OMP_NUM_THREADS": "1",  # threads add into a gradient in any order (an embedding's), and no two runs are equal
     }
     if way == "warm":
-        environment["PATH"] = f"{Path(sys.executable).parent}:{_tools(folder)}"  # not CXX, which is in the key
+        environment["PATH"] = f"{Path(sys.executable).parent}:{tools(folder)}"  # not CXX, which is in the key
     before = _outcomes(folder)
     found = subprocess.run(
         _command(program, torchs=torchs), env=environment, capture_output=True, text=True, check=False, cwd=folder
@@ -90,7 +90,7 @@ def run(program: Program, way: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def _tools(folder: Path) -> Path:
+def tools(folder: Path) -> Path:
     """What programs call beside a compiler: vLLM asks `lscpu` for the cores."""
     tools = folder / "tools"
     tools.mkdir(exist_ok=True)

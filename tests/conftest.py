@@ -38,19 +38,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # many (0: none), and `make exhaustive` the others.
 ONE_IN = {
     "backend/artifact/test_damage.py": 5,
-    "backend/test_dynamic.py": 4,
+    "backend/compilers/test_conformance.py": 3,
+    "backend/test_dynamic.py": 0,
     "backend/test_kinds.py": 0,  # all its cases share three processes
-    "backend/test_models.py": 6,
-    "backend/test_settings.py": 3,
+    "backend/test_models.py": 0,
+    "backend/test_settings.py": 6,
+    "backend/test_shared_ranks.py": 0,
+    "backend/test_wrong_hits.py": 0,  # one process each for all of its cases
     "backend/torch_api/test_moved_names.py": 0,
-    "backend/torch_api/test_surface.py": 3,
-    "constructs/test_constructs.py": 16,
+    "backend/torch_api/test_surface.py": 6,
+    "constructs/test_constructs.py": 64,
     "constructs/test_first_calls.py": 0,
-    "docs/test_commands.py": 7,
-    "frames/test_probes.py": 14,
-    "keys/pairs/test_pairs.py": 28,
-    "keys/test_import_orders.py": 3,
-    "keys/test_oracle.py": 5,
+    "docs/test_commands.py": 20,
+    "frames/test_probes.py": 28,
+    "keys/pairs/test_pairs.py": 50,
+    "keys/test_import_orders.py": 0,
+    "keys/test_oracle.py": 0,
+    "keys/test_processes.py": 0,
+    "remote/test_faults.py": 0,
     "remote/test_simulation.py": 0,
 }
 

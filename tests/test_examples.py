@@ -31,6 +31,7 @@ def run(environment, tmp_path):
     return call
 
 
+@pytest.mark.exhaustive
 def test_one_process_and_a_bundle(run):
     """train.py, as ci.sh runs it: compiled in the build, loaded from the bundle in an empty store; nothing is left."""
     if not (BIN / "warmgraph").exists():

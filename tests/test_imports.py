@@ -134,7 +134,7 @@ ORDER = {
     "hashing": "torch_names origin key encoding source_code parts cache_hash build",
     "cache": "typing process format config stores profiles tiers journal transfer factory",
     "backend": """
-        torch_api process_cache reporting typing pgo artifact key verify cudagraphs compilers frames engine backend
+        torch_api process_cache reporting typing pgo artifact key verify cudagraphs compilers frames engine backend vllm
     """,
 }
 

@@ -6,7 +6,6 @@ VLLM_CPU_KVCACHE_SPACE=1 python examples/programs/vllm_offline.py warmgraph   # 
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import first_call
@@ -35,17 +34,18 @@ LLAMA = {
 def main(backend: str) -> None:
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     said = {"compilation_config": {"mode": 2, "backend": backend}} if backend != "stock" else {}
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "config.json").write_text(json.dumps(LLAMA))
-        first_call.begin()
-        engine = LLM(
-            folder, load_format="dummy", skip_tokenizer_init=True, dtype="bfloat16", max_model_len=256, max_num_seqs=8,
-            seed=0, **said,
-        )  # fmt: skip
-        first_call.done()
-        sampling = SamplingParams(max_tokens=12, temperature=0, detokenize=False)
-        prompts = [{"prompt_token_ids": [1, 5, 9, 33, 7]}, {"prompt_token_ids": [1, 8]}]
-        found = engine.generate(prompts, sampling, use_tqdm=False)
+    folder = Path("vllm-llama")  # the same for each start: it is in the name of what vLLM itself keeps
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(LLAMA))
+    first_call.begin()
+    engine = LLM(
+        str(folder), load_format="dummy", skip_tokenizer_init=True, dtype="bfloat16", max_model_len=256,
+        max_num_seqs=8, seed=0, **said,
+    )  # fmt: skip
+    first_call.done()
+    sampling = SamplingParams(max_tokens=12, temperature=0, detokenize=False)
+    prompts = [{"prompt_token_ids": [1, 5, 9, 33, 7]}, {"prompt_token_ids": [1, 8]}]
+    found = engine.generate(prompts, sampling, use_tqdm=False)
     first_call.report([list(one.outputs[0].token_ids) for one in found])
 
 

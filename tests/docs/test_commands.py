@@ -43,6 +43,7 @@ NOT_RUN = {
     "WARMGRAPH_FRAMES=1 python train.py": "tests/frames restores frames",
     "warmgraph journal --json | grep restored": "nothing was restored by what is run here",
     "vllm serve MODEL -cc.mode=2 -cc.backend=warmgraph": "needs vLLM and a model",
+    "warmgraph run -m vllm.entrypoints.openai.api_server --model MODEL": "needs vLLM and a model",
     "pip install .": "CI installs it",
     "docker compose -f deploy/compose.yaml up -d": "needs a Docker daemon; nobody runs it",
 }

@@ -1,5 +1,6 @@
 """torch's ahead-of-time compile (`aot_compile`, as vLLM uses it): a hit can be written to a file as a compile can."""
 
+import os
 import subprocess
 import sys
 
@@ -50,21 +51,22 @@ print("agrees")
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(torch.compiler, "load_compiled_function"), reason="this torch has none")
 def test_a_function_saved_from_a_compile_and_from_a_hit_loads_elsewhere(tmp_path):
-    """Results and gradients are eager's: saved cold, saved warm, each loaded by a process that compiles nothing."""
+    """Results and gradients are eager's: saved cold, warm, and where hits are verified; loaded by fresh processes."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
 
-    def run(*arguments):
+    def run(*arguments, **extra):
         command = [sys.executable, str(program), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        done = subprocess.run(command, env=os.environ | extra, capture_output=True, text=True, check=False, timeout=600)
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout.splitlines()
 
-    cold, warm = str(tmp_path / "cold"), str(tmp_path / "warm")
+    cold, warm, verified = (str(tmp_path / name) for name in ("cold", "warm", "verified"))
     assert run("save", cold) == ["[0, 1, 0]", "agrees"]
     assert run("save", warm) == ["[1, 0, 0]", "agrees"]
-    assert run("load", cold) == ["agrees"]
-    assert run("load", warm) == ["agrees"]
+    assert run("save", verified, WARMGRAPH_VERIFY="1") == ["[1, 0, 0]", "agrees"]
+    for path in (cold, warm, verified):
+        assert run("load", path) == ["agrees"]
 
 
 @pytest.mark.exhaustive

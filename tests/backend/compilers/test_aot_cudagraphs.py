@@ -190,6 +190,7 @@ def read_all(journal):
     return [{name: event[name] for name in told} for event in read(journal)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kind_is_what_eager_is_and_hits_in_a_fresh_process(name, runs):
     """Bit for bit, cold and warm. Neither needs a compiler."""
@@ -201,17 +202,20 @@ def test_a_kind_is_what_eager_is_and_hits_in_a_fresh_process(name, runs):
     assert (warm["hits"], warm["misses"]) == (cold["hits"] + cold["misses"], 0)
 
 
+@pytest.mark.exhaustive
 def test_sixteen_threads_make_their_first_calls_at_once(runs):
     """Each gets its own graph, forward and backward, cold and warm."""
     assert [run["wrong in threads"] for run in runs[:2]] == [[], []]
     assert runs[1]["counts"]["misses"] == 0
 
 
+@pytest.mark.exhaustive
 def test_a_hit_imports_no_compiler(runs):
     """Nothing of Inductor that only compiling needs."""
     assert runs[1]["compilers"] == []
 
 
+@pytest.mark.exhaustive
 def test_on_a_cpu_each_graph_says_that_it_runs_without_cuda_graphs(runs):
     """Once per graph, with the input and the user's line; every event names the backend."""
     events = runs[2]

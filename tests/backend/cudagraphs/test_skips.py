@@ -64,6 +64,7 @@ print(json.dumps([told, json.loads(said.getvalue())["explained"]]))
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(versions.at_hand() < (2, 12), reason="2.11 has no override_cudagraphs")
 def test_a_skip_is_told_once_with_its_reason_and_the_same_cold_and_warm(run_in, tmp_path):
     """Verdicts of the compile and of the load, for inference and training; a graph nobody wants recorded says none."""

@@ -29,6 +29,7 @@ print(json.dumps([[[event[name] for name in keys] for event in events], len(load
 """
 
 
+@pytest.mark.exhaustive
 def test_an_environment_that_was_upgraded_begins_anew_with_one_line_that_says_why(run_python):
     """Nothing of the older entries is loaded; a second process of either version finds its own."""
     older, newer = "2.12.1+cpu", str(torch.__version__)

@@ -14,7 +14,7 @@ class Own(torch._TorchCompileInductorWrapper):
 said = []
 handler = logging.Handler()
 handler.emit = lambda record: said.append(record.getMessage())
-logging.getLogger("warmgraph.backend.torch_api.redirect").addHandler(handler)
+logging.getLogger("warmgraph.backend.torch_api.entrances.redirect").addHandler(handler)
 
 def double(x):
     return x * 2

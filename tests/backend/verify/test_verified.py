@@ -92,6 +92,7 @@ def cold(run_python):
     return run(run_python, 2, *ALL)
 
 
+@pytest.mark.exhaustive
 def test_hits_that_agree_are_left_alone_and_leave_no_trace(run_python, cold):
     """Outputs, gradients, buffers and random numbers are those of a process that checks nothing."""
     plain = run(run_python, 2, *ALL)

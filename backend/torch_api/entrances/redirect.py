@@ -14,12 +14,27 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from . import patches
+from .. import patches
 
 log = logging.getLogger(__name__)
 
 # torch's own backend that records CUDA graphs without Inductor, and ours.
 _CUDAGRAPHS = ("cudagraphs", "warmgraph_cudagraphs")
+
+
+_FRAME_PROFILES = "frame_profiles"  # a method that only a patched wrapper has
+_begins: list[Callable[[], None]] = []  # what `redirect` was given
+
+
+def redirected(torch: ModuleType) -> bool:
+    """Whether what names Inductor comes to warmgraph in this process."""
+    return hasattr(torch._TorchCompileInductorWrapper, _FRAME_PROFILES)
+
+
+def begin() -> None:
+    """For who hands over graphs without `torch.compile`: this process is about to compile."""
+    for once in _begins:
+        once()
 
 
 def redirect(torch: ModuleType, begin: Callable[[], None], backend: Callable[[], Any]) -> None:
@@ -30,9 +45,10 @@ def redirect(torch: ModuleType, begin: Callable[[], None], backend: Callable[[],
     has other names for these things; nothing is patched then.
     """
     inductor, other = torch._TorchCompileInductorWrapper, torch._TorchCompileWrapper
-    if hasattr(inductor, "frame_profiles"):
+    if redirected(torch):
         return  # done before
     once = _PerProcess(begin)
+    _begins[:] = [once]
     patched = _inductor_methods(torch, inductor, once, backend)
     init = _cudagraphs_init(other, once)
     for name, method in patched.items():
@@ -91,7 +107,7 @@ def _inductor_methods(
         "__init__": begin_init,
         "__call__": compile_graph,
         "reset": reset_both,
-        "frame_profiles": frame_profiles,
+        _FRAME_PROFILES: frame_profiles,
     }
 
 

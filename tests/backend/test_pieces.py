@@ -1,0 +1,114 @@
+"""Pieces of a graph, each compiled by itself as vLLM does in its mode 3. vLLM itself is run by `make programs`."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+
+import pytest
+from torch.fx.passes.split_module import split_module
+from warmgraph.backend.vllm import register
+
+needs_tuples = pytest.mark.skipif(
+    "tuple_return" not in inspect.signature(split_module).parameters, reason="this torch splits off single values"
+)
+
+PROGRAM = """
+import json, sys
+from unittest import mock
+import torch
+import torch._functorch.config
+from torch._functorch._aot_autograd import autograd_cache
+from torch.fx.passes.split_module import split_module
+import warmgraph
+from warmgraph.backend import warmgraph as backend
+from warmgraph.backend.torch_api.entrances.standalone import standalone, writable
+
+WRITTEN, EPILOGUE = sys.argv[1] == "written", sys.argv[2] == "fused"
+
+
+@torch.library.custom_op("pieces::attention", mutates_args=())
+def attention(x: torch.Tensor) -> torch.Tensor:
+    return x.softmax(-1)
+
+
+@attention.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def layers(x, weights):
+    for weight in weights:
+        x = attention(torch.relu(x @ weight) + x.shape[0])
+    return x.sin()
+
+
+def compile_piece(piece):
+    fakes = [node.meta["example_value"] for node in piece.graph.nodes if node.op == "placeholder"]
+    listens = mock.patch.object(autograd_cache, "autograd_cache_key", lambda *args: (_ for _ in ()).throw(SystemError))
+    with listens, standalone(piece, {"epilogue_fusion": EPILOGUE}, written=WRITTEN) as own:
+        run = backend(own, fakes)
+    if not WRITTEN:
+        return run
+    artifact = writable(run)
+    return type(artifact).deserialize(artifact.serialize())
+
+
+def split(gm, inputs):
+    number, of = 0, {}
+    for node in gm.graph.nodes:
+        if node.op in ("placeholder", "output"):
+            continue
+        cut = node.target is torch.ops.pieces.attention.default
+        number += cut
+        of[node] = number
+        number += cut
+    pieces = split_module(gm, None, of.get, keep_original_order=True, tuple_return=True)
+    for name, piece in list(pieces.named_children()):
+        if not any(node.target is torch.ops.pieces.attention.default for node in piece.graph.nodes):
+            pieces.__dict__[name] = compile_piece(piece)
+    return pieces
+
+
+torch.manual_seed(0)
+weights = [torch.randn(8, 8) for _ in range(4)]
+compiled = torch.compile(layers, backend=split, fullgraph=True, dynamic=False)
+with torch.no_grad(), torch._functorch.config.patch(force_autograd_cache=True):
+    results = []
+    for rows in (5, 7, 64):
+        x = torch.randn(rows, 8)
+        torch._dynamo.mark_dynamic(x, 0)
+        found = compiled(x, weights)
+        torch.testing.assert_close(found, layers(x, weights))
+        results.append(found.numpy().tobytes().hex())
+counts = warmgraph.stats()
+print(json.dumps({"counts": [counts[name] for name in ("hits", "misses", "bypasses")], "results": results}))
+"""
+
+
+@needs_tuples
+@pytest.mark.exhaustive
+def test_alike_pieces_are_compiled_once_and_all_hit_in_the_next_process(run_python):
+    """Five pieces of which four are alike, of sizes that vary: two compiles, then none; another option is a miss."""
+    cold = run_python(PROGRAM, "kept", "fused")
+    assert cold["counts"] == [3, 2, 0]
+    warm = run_python(PROGRAM, "kept", "fused", compiler=False)
+    assert warm == {"counts": [5, 0, 0], "results": cold["results"]}
+    assert run_python(PROGRAM, "kept", "apart")["counts"] == [3, 2, 0]
+
+
+@needs_tuples
+@pytest.mark.exhaustive
+def test_a_piece_can_be_written_to_a_file_from_a_compile_and_from_a_hit(run_python):
+    """vLLM keeps all pieces of a model in one file of its own."""
+    cold, warm = (run_python(PROGRAM, "written", "fused") for _ in range(2))
+    assert (cold["counts"], warm["counts"]) == ([3, 2, 0], [5, 0, 0])
+    assert warm["results"] == cold["results"]
+
+
+def test_without_vllm_its_plugin_is_one_warning(caplog):
+    """The entry point is installed with warmgraph, and vLLM may have moved what it names."""
+    with caplog.at_level(logging.WARNING):
+        register()
+    (record,) = caplog.records
+    assert "not used for vLLM's pieces" in record.getMessage()
