@@ -128,14 +128,17 @@ PROGRAM = """
 import json, torch, warmgraph
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.experimental import local_map
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 mesh = dist.init_device_mesh("cpu", (1,), mesh_dim_names=("tp",))
 x = distribute_tensor(torch.ones(4, 4), mesh, [Replicate()]).requires_grad_()
 w = distribute_tensor(torch.arange(16.0).reshape(4, 4), mesh, [Shard(1)])
 
+mapped = local_map(lambda a: a.cos() * 2, [Shard(1)], in_placements=([Shard(1)],), device_mesh=mesh)
+
 def f(x, w):
-    return torch.mm(x, w).redistribute(placements=[Replicate()]).to_local().sin()
+    return mapped(torch.mm(x, w)).redistribute(placements=[Replicate()]).to_local().sin()
 
 def run(function):
     x.grad = None
@@ -151,7 +154,7 @@ dist.destroy_process_group()
 
 
 def test_a_graph_of_dtensors_is_compiled_once(run_python):
-    """Forward and backward, with collectives: a hit in a fresh process that has no compiler."""
+    """Forward and backward, with collectives and `local_map`: a hit in a fresh process that has no compiler."""
     first = run_python(PROGRAM)
     assert (first["misses"], first["bypasses"], first["failures"]) == (1, 0, 0)
     again = run_python(PROGRAM, compiler=False)
