@@ -12,7 +12,7 @@ from .parts.graph import HOOKS, graph_modules, meta_value
 from .parts.hooks import Hook
 from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
-from .parts.toolchain import toolchain
+from .parts.toolchain import package_facts, toolchain
 from .source_code.described import describe, described
 from .source_code.facts import fact
 from .source_code.references import meaning
@@ -50,6 +50,7 @@ __all__ = [
     "lifted_tensors",
     "meaning",
     "meta_value",
+    "package_facts",
     "plain_defaults",
     "sha256_hex",
     "source_digest",

@@ -12,7 +12,7 @@ import torch
 from warmgraph.hashing import Uncacheable, foreign, is_torch_or_stdlib, sha256_hex
 
 from ..torch_api import compile as compat
-from ..torch_api.settings import code_generators, read_at_import
+from ..torch_api.settings import code_generators, partitions_are_wrapped, read_at_import, values_of
 
 _TORCH_CACHES = "torch's own caches are neither read nor written while we compile"
 _HOW = "how many workers compile, and how long they are waited for; not what"
@@ -87,7 +87,7 @@ def settings_in_force() -> dict[str, Any]:
     """Every setting of torch that can reach generated code, by `module.name`. Raises Uncacheable."""
     found: dict[str, Any] = {}
     for prefix, module in compat.config_modules.items():
-        for name, value in module.get_config_copy().items():
+        for name, value in values_of(module).items():
             full = _reaches_code(prefix, name)
             if full is None:
                 continue
@@ -99,6 +99,8 @@ def settings_in_force() -> dict[str, Any]:
     found["dynamo.custom_ops_profile"] = compat.custom_ops_profile()
     found.update(_registered())
     found.update(read_at_import())
+    if partitions_are_wrapped():
+        found["partitions_are_wrapped"] = True
     return found
 
 

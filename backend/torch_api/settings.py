@@ -22,6 +22,23 @@ def inductor_options(mode: str | None, options: Mapping[str, Any] | None) -> dic
     return dict(torch._TorchCompileInductorWrapper(mode, dict(options or {}), None).config)
 
 
+def values_of(module: Any) -> dict[str, Any]:
+    """The settings of one of torch's settings modules, without aliases, as they are in force now."""
+    try:
+        return module.get_config_copy()  # type: ignore[no-any-return]
+    except TypeError:  # a custom pass may hold what cannot be copied: a process group
+        return {name: getattr(module, name) for name, entry in module._config.items() if entry.alias is None}
+
+
+def partitions_are_wrapped() -> bool:
+    """Whether somebody records the parts of a graph between its partitions (vLLM): Inductor then splits it for them.
+
+    That is no setting: `set_customized_partition_wrappers` leaves it in a module of Inductor's.
+    """
+    wrapper = getattr(sys.modules.get("torch._inductor.utils"), "_unstable_customized_partition_wrapper", None)
+    return getattr(wrapper, "wrapper", None) is not None
+
+
 def read_at_import() -> Iterator[tuple[str, Any]]:
     """Limits of a pass that are read when its module is imported, where these are not what the settings say now."""
     module: Any = sys.modules.get("torch._inductor.fx_passes.decompose_mem_bound_mm")

@@ -8,6 +8,7 @@ import importlib.util
 import platform
 import sys
 import sysconfig
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -45,14 +46,18 @@ def _version(distribution: str) -> str | None:
 
 
 def _triton() -> dict[str, Any]:
-    """Triton by its version and files, without importing it."""
-    spec = importlib.util.find_spec("triton")
+    return package_facts("triton", ("triton", "pytorch-triton", "pytorch-triton-rocm"))
+
+
+def package_facts(package: str, distributions: Sequence[str]) -> dict[str, Any]:
+    """A package by its version and files, without importing it. distributions: under which it may be installed."""
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        return {"triton": None, "triton_files": None}
-    for name in ("triton", "pytorch-triton", "pytorch-triton-rocm"):
+        return {package: None, f"{package}_files": None}
+    for name in distributions:
         if (version := _version(name)) is not None:
-            return {"triton": version, "triton_files": _files(name, Path(spec.origin).parent)}
-    return {"triton": "unknown", "triton_files": "tree " + _hash_tree(Path(spec.origin).parent)}
+            return {package: version, f"{package}_files": _files(name, Path(spec.origin).parent)}
+    return {package: "unknown", f"{package}_files": "tree " + _hash_tree(Path(spec.origin).parent)}
 
 
 def _libstdcxx(maps: Path = Path("/proc/self/maps")) -> str | None:

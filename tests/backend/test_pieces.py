@@ -1,4 +1,4 @@
-"""Pieces of a graph, each compiled by itself as vLLM does in its mode 3. vLLM itself is run by `make programs`."""
+"""Pieces of a graph, each compiled by itself as vLLM does in its mode 3. `benchmarks.vllm_pieces` runs vLLM itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 
 import pytest
 from torch.fx.passes.split_module import split_module
+from warmgraph.backend.torch_api.entrances import redirect
 from warmgraph.backend.vllm import register
 
 needs_tuples = pytest.mark.skipif(
@@ -17,7 +18,6 @@ PROGRAM = """
 import json, sys
 from unittest import mock
 import torch
-import torch._functorch.config
 from torch._functorch._aot_autograd import autograd_cache
 from torch.fx.passes.split_module import split_module
 import warmgraph
@@ -73,7 +73,7 @@ def split(gm, inputs):
 torch.manual_seed(0)
 weights = [torch.randn(8, 8) for _ in range(4)]
 compiled = torch.compile(layers, backend=split, fullgraph=True, dynamic=False)
-with torch.no_grad(), torch._functorch.config.patch(force_autograd_cache=True):
+with torch.no_grad():
     results = []
     for rows in (5, 7, 64):
         x = torch.randn(rows, 8)
@@ -106,9 +106,12 @@ def test_a_piece_can_be_written_to_a_file_from_a_compile_and_from_a_hit(run_pyth
     assert warm["results"] == cold["results"]
 
 
-def test_without_vllm_its_plugin_is_one_warning(caplog):
-    """The entry point is installed with warmgraph, and vLLM may have moved what it names."""
+def test_the_plugin_does_nothing_unless_the_program_is_run_by_warmgraph(caplog, monkeypatch):
+    """The entry point is installed with warmgraph; and vLLM may have moved what it names, which is one warning."""
     with caplog.at_level(logging.WARNING):
+        register()
+        assert caplog.records == []
+        monkeypatch.setattr(redirect, "redirected", lambda torch: True)
         register()
     (record,) = caplog.records
     assert "not used for vLLM's pieces" in record.getMessage()

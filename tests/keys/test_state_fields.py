@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 
 import pytest
 import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch._inductor.utils import set_customized_partition_wrappers
 from warmgraph.backend.key.compiler_settings import IGNORED_SETTINGS, settings_in_force
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api import versions
@@ -303,3 +306,43 @@ def test_hardware_that_nothing_describes_is_refused():
     """One XPU is not another."""
     with pytest.raises(Uncacheable, match="xpu"):
         machine.machine([torch.device("xpu")])
+
+
+def test_a_wrapper_around_partitions_changes_the_key(record_property):
+    """With one Inductor splits a graph into parts, and without it does not; it is kept beside the settings."""
+    before = key()
+    set_customized_partition_wrappers(lambda run, metadata: run)
+    try:
+        assert changed(before, key()) == {"compiler"}
+    finally:
+        set_customized_partition_wrappers(None)
+    assert changed(before, key()) == set()
+    record_property("key_field", ["compiler", "partitions_are_wrapped"])
+
+
+class HoldsALock(CustomGraphPass):
+    """What cannot be copied, as vLLM's pass that holds a process group."""
+
+    def __init__(self, identity):
+        self.lock, self.identity = threading.Lock(), identity
+
+    def __call__(self, graph):
+        raise AssertionError
+
+    def uuid(self):
+        return self.identity
+
+
+def test_a_pass_that_cannot_be_copied_is_known_by_its_uuid(record_property):
+    """torch's own copy of its settings fails on it."""
+
+    def keyed(identity, **more):
+        with compat.inductor_config.patch(post_grad_custom_post_pass=HoldsALock(identity), **more):
+            with pytest.raises(TypeError):
+                compat.inductor_config.get_config_copy()
+            return key()
+
+    assert changed(keyed("one"), keyed("one")) == set()
+    assert changed(keyed("one"), keyed("two")) == {"compiler"}
+    assert changed(keyed("one"), keyed("one", max_autotune=True)) == {"compiler"}
+    record_property("key_field", ["compiler", "a pass that cannot be copied"])

@@ -15,7 +15,7 @@ from torch._functorch._aot_autograd import autograd_cache
 from torch._inductor.standalone_compile import AOTCompiledArtifact, _standalone_context
 from torch.fx import GraphModule
 
-from ..compile import inductor_config
+from ..compile import functorch_config, inductor_config
 
 _torch_key = autograd_cache.autograd_cache_key
 
@@ -31,6 +31,7 @@ def standalone(gm: GraphModule, options: Mapping[str, Any], *, written: bool) ->
     with (
         _standalone_context(gm, "from_graph", written),
         inductor_config.patch(dict(options)),
+        functorch_config.patch(force_autograd_cache=True) if written else contextlib.nullcontext(),
         mock.patch.object(autograd_cache, "autograd_cache_key", _torch_key),
     ):
         yield copy.deepcopy(gm)
