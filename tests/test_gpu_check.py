@@ -78,6 +78,7 @@ print(json.dumps([status, [path.stem for path in gpu_check.in_order(Path("tests/
 """
 
 
+@pytest.mark.exhaustive
 def test_the_first_stage_prints_and_writes_each_process_and_goes_on_after_an_error(tmp_path):
     """What is known of a GPU after its first minutes; and the tests that follow come in an order of their own."""
     process = run(sys.executable, "-c", STAGES, str(tmp_path))

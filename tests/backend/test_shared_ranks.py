@@ -150,7 +150,7 @@ def redis(tmp_path_factory, load_module):
         yield server
 
 
-@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("world", [2, 4])
 def test_one_compile_per_distinct_graph_of_a_job(environment, tmp_path, redis, world):
     """Functional collectives on parts of the world, FSDP2, tensor parallelism on meshes of one and two dimensions.
 
@@ -196,7 +196,6 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.exhaustive
 def test_code_in_which_a_setting_writes_the_rank_is_not_shared(environment, tmp_path, monkeypatch):
     """Inductor's bucketing gathers into a rank's own piece of a buffer, by its number."""
     monkeypatch.setitem(globals(), "PROGRAM", BUCKETS)

@@ -231,6 +231,7 @@ SEEDED = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_seed_home_and_addresses_are_in_no_key(tmp_path):
     """Of graphs with users' code in them: sets, closures, subclasses, policies."""
     found = []

@@ -80,7 +80,6 @@ def told_apart(first, second):
     return tuple(found)
 
 
-@pytest.mark.exhaustive
 def test_wherever_torchs_keys_differ_ours_differ_and_what_is_equal_runs_the_same():
     """Over pairs of generated programs, one a small change of the other.
 

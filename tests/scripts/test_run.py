@@ -227,6 +227,7 @@ if __name__ == "__main__":
 )
 
 
+@pytest.mark.exhaustive
 def test_children_use_it_too(start: Any, warm: list[str]) -> None:
     """Workers, spawned or forked: each tells of its own graphs. Classes of `__main__` are pickled as ever."""
     done = start([*RUN, "spawned.py"], SPAWNED, "spawned.py")

@@ -220,6 +220,7 @@ print(json.dumps(warmgraph.stats()["misses"]))
 """
 
 
+@pytest.mark.exhaustive
 def test_a_real_entry_is_drawn_with_the_shapes_and_modules_of_its_compile(
     run: Any, run_in: Any, tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ needs_sdk = pytest.mark.skipif(
 )
 
 
+@pytest.mark.exhaustive
 @needs_sdk
 def test_a_cold_and_a_warm_process_are_seen_by_torchs_trace_and_as_spans(run_python, tmp_path, artifacts):
     """One artifact per outcome, under the compile's frame; a span with its phases, inside the user's own span."""

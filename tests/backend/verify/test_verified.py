@@ -92,7 +92,6 @@ def cold(run_python):
     return run(run_python, 2, *ALL)
 
 
-@pytest.mark.exhaustive
 def test_hits_that_agree_are_left_alone_and_leave_no_trace(run_python, cold):
     """Outputs, gradients, buffers and random numbers are those of a process that checks nothing."""
     plain = run(run_python, 2, *ALL)
@@ -146,14 +145,12 @@ print(json.dumps({"results": results, "right": (x.sin() * V).sum().item(), "stat
 )
 
 
-@pytest.mark.exhaustive
 def test_a_process_may_end_in_the_middle_of_a_fresh_compile(run_python, cold):
     """Exit status 0, and soon: run_python fails on any other."""
     found = run_python(LAST_CALL, "2", "end", WARMGRAPH_VERIFY="1")
     assert (found["stats"]["hits"], found["stats"]["verified"]) == (1, 0)
 
 
-@pytest.mark.exhaustive
 def test_threads_that_share_a_hit_get_one_verdict(run_python, cold):
     found = run_python(LAST_CALL, "2", "threads", WARMGRAPH_VERIFY="1")
     assert found["results"] == pytest.approx([found["right"]] * 16)
@@ -207,7 +204,6 @@ def test_a_step_runs_while_the_fresh_compile_traces(run_python):
     assert found["refused"]
 
 
-@pytest.mark.exhaustive
 def test_nothing_is_verified_unless_it_is_asked_for(run_python, cold):
     assert run(run_python, 2, "scaled")["stats"]["verified"] == 0
     assert run(run_python, 2, "scaled", WARMGRAPH_VERIFY="0")["stats"]["verified"] == 0
