@@ -145,7 +145,7 @@ class Engine:
         self.agree(outcome, request.report)
         request.report.hit(outcome)
         self._note(request, outcome.entry)
-        sampled = random.random() < self.settings.verify  # noqa: S311 (a sample, no secret)
+        sampled = self.settings.verify and random.random() < self.settings.verify  # noqa: S311 (a sample, no secret)
         if sampled and not is_to_be_saved():  # a comparison cannot be written to a file
             return Found(self._verified(loaded.value, outcome, request))
         return Found(loaded.value)

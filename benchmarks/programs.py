@@ -92,11 +92,11 @@ def run(program: Program, way: str, folder: Path) -> dict[str, Any]:
 
 def tools(folder: Path) -> Path:
     """What programs call beside a compiler: vLLM asks `lscpu` for the cores."""
-    tools = folder / "tools"
-    tools.mkdir(exist_ok=True)
-    if (found := shutil.which("lscpu")) is not None and not (tools / "lscpu").exists():
-        (tools / "lscpu").symlink_to(found)
-    return tools
+    own = folder / "tools"
+    own.mkdir(exist_ok=True)
+    if (found := shutil.which("lscpu")) is not None and not (own / "lscpu").exists():
+        (own / "lscpu").symlink_to(found)
+    return own
 
 
 def _command(program: Program, *, torchs: bool) -> list[str]:

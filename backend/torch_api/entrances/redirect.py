@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 # torch's own backend that records CUDA graphs without Inductor, and ours.
 _CUDAGRAPHS = ("cudagraphs", "warmgraph_cudagraphs")
-
-
 _FRAME_PROFILES = "frame_profiles"  # a method that only a patched wrapper has
 _begins: list[Callable[[], None]] = []  # what `redirect` was given
 

@@ -19,6 +19,7 @@ from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
 from torch._ops import HigherOrderOperator
 from warmgraph.hashing import foreign
 
+from ..settings import values_of
 from .plain import Refused
 
 __all__ = [
@@ -74,7 +75,7 @@ def words() -> dict[str, str]:
 
 def settings() -> Iterator[tuple[str, Any]]:
     """Settings of Dynamo that reach a trace."""
-    for name, value in sorted(torch._dynamo.config.get_config_copy().items()):
+    for name, value in sorted(values_of(torch._dynamo.config).items()):
         if name not in _SHOW_ONLY and not name.startswith(("debug_", "log_")):
             yield name, value
 
