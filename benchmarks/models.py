@@ -81,11 +81,11 @@ def vit(tiny: bool) -> Case:
     return Case(ViTModel(config), {"pixel_values": torch.randn(2, 3, 32, 32)}, _sum_of_squares("last_hidden_state"))
 
 
-def llama(tiny: bool) -> Case:
+def llama(tiny: bool, layers: int = 6) -> Case:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        num_hidden_layers=1 if tiny else 6,
+        num_hidden_layers=1 if tiny else layers,
         hidden_size=32 if tiny else 128,
         intermediate_size=64 if tiny else 384,
         num_attention_heads=4,
@@ -98,6 +98,10 @@ def llama(tiny: bool) -> Case:
     )
     inputs = {"input_ids": _tokens(2, 16, config.vocab_size)}
     return Case(LlamaForCausalLM(config), inputs, _sum_of_squares("logits"))
+
+
+def llama32(tiny: bool) -> Case:
+    return llama(tiny, layers=32)
 
 
 def t5(tiny: bool) -> Case:
@@ -155,6 +159,31 @@ def conv(tiny: bool) -> Case:
     return Case(model, {"x": torch.randn(2, 3, 32, 32)}, lambda output: output.square().mean())
 
 
+def whisper(tiny: bool) -> Case:
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    config = WhisperConfig(
+        encoder_layers=1 if tiny else 4,
+        decoder_layers=1 if tiny else 4,
+        d_model=32 if tiny else 128,
+        encoder_ffn_dim=64 if tiny else 256,
+        decoder_ffn_dim=64 if tiny else 256,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        num_mel_bins=16,
+        max_source_positions=32,
+        max_target_positions=32,
+        vocab_size=200 if tiny else 1000,
+        use_cache=False,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
+    inputs = {"input_features": torch.randn(2, 16, 64), "decoder_input_ids": _tokens(2, 12, config.vocab_size)}
+    return Case(WhisperForConditionalGeneration(config), inputs, _sum_of_squares("logits"))
+
+
 class Stages(torch.nn.Module):
     """Blocks that each have a width and a size of their own, so that no two share a kernel: much to compile."""
 
@@ -180,7 +209,9 @@ MODELS: dict[str, Callable[[bool], Case]] = {
     "bert": bert,
     "vit": vit,
     "llama": llama,
+    "llama32": llama32,
     "t5": t5,
+    "whisper": whisper,
     "conv": conv,
     "stages": stages,
 }

@@ -15,7 +15,7 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames.plain import Refused
-from ..torch_api.frames.sources import Live, Source
+from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import is_pytree_registry, marks_of
 from .tensors import tensor_text
 from .values import Values, keys_of
@@ -102,7 +102,21 @@ def _closure(look: Looking, source: Source, arguments: Arguments) -> str:
 
 @_rule("EQUALS_MATCH", "CONSTANT_MATCH", "BOOL_MATCH", "NONE_MATCH")
 def _equals(look: Looking, source: Source, arguments: Arguments) -> str:
-    return look.values.constant(look.live(source))
+    value = look.live(source)
+    if type(value) is frozenset and _is_only_asked_for_items(look, source):
+        return f"frozenset:{sorted(map(look.values.constant, value))}"
+    return look.values.constant(value)
+
+
+def _is_only_asked_for_items(look: Looking, source: Source) -> bool:
+    """Whether Dynamo alone reaches this set, through its bound `__contains__` (Python's `keyword.iskeyword`).
+
+    Its order is another one in each process, and no code that was traced can have looked at it.
+    """
+    method = method_of(source)
+    if method is None or "__self__" in look.asked:
+        return False
+    return getattr(look.live(method), "__name__", "") == "__contains__"
 
 
 @_rule("CONSTANT_SUBCLASS_MATCH")

@@ -16,7 +16,7 @@ from torch._guards import ChainedSource, Source, TracingContext, tracing
 
 from .plain import Plain, Refused, from_plain, to_plain
 
-__all__ = ["ChainedSource", "GlobalSource", "Live", "LocalSource", "Source", "SourceTable", "read_sources", "root_of"]
+__all__ = ["ChainedSource", "GlobalSource", "Live", "LocalSource", "Source", "SourceTable", "method_of", "read_sources", "root_of"]
 
 GlobalSource = dynamo.GlobalSource
 LocalSource = dynamo.LocalSource
@@ -100,6 +100,12 @@ def _argument(item: Plain, made: Sequence[Source]) -> Any:
     if tag == "property":
         return dynamo.TensorProperty[content]
     return from_plain(item)
+
+
+def method_of(source: Source) -> Source | None:
+    """The source of a method, where this one is of what it is bound to."""
+    is_owner = isinstance(source, dynamo.AttrSource) and source.member == "__self__"
+    return source.base if is_owner else None
 
 
 def root_of(source: Source) -> Source:
