@@ -200,6 +200,27 @@ def test_what_was_compiled_is_found_again(start: Any, warm: list[str]) -> None:
     assert re.fullmatch(r"warmgraph: 100 % of 1 lookups were hits; .*\n", done.stderr)
 
 
+FRAMES = (
+    HEAD
+    + """
+import sys, warmgraph
+options = {"epilogue_fusion": sys.argv[1] == "fused"}
+result = torch.compile(double, options=options)(torch.ones(3)).tolist()
+print(result, warmgraph.stats()["restored"], torch._dynamo.utils.counters["stats"]["calls_captured"])
+"""
+)
+
+
+def test_frames_are_restored_instead_of_traced(start: Any) -> None:
+    """In another process, where the options given to `torch.compile` are the same."""
+    run = [*RUN, "frames.py"]
+    options = ["fused", "fused", "apart", "apart"]
+    done = [start([*run, option], FRAMES, "frames.py", WARMGRAPH_FRAMES=1) for option in options]
+    assert [one.returncode for one in done] == [0] * 4, done[0].stderr
+    traced, restored = "[3.0, 3.0, 3.0] 0 2\n", "[3.0, 3.0, 3.0] 1 0\n"
+    assert [one.stdout for one in done] == [traced, restored, traced, restored]
+
+
 # -- its children
 
 

@@ -101,11 +101,16 @@ def _inductor_methods(
         """What `profiles` asks a backend for: sizes are not made to vary for a compiler that is torch's own."""
         return None if left_alone(self) else backend().frame_profiles()
 
+    def frames(self: Any) -> Any:
+        """What the hook on frames asks a backend for."""
+        return None if left_alone(self) else backend().frames()
+
     return {
         "__init__": begin_init,
         "__call__": compile_graph,
         "reset": reset_both,
         _FRAME_PROFILES: frame_profiles,
+        "frames": frames,
     }
 
 

@@ -103,6 +103,8 @@ def _tables() -> tuple[str, ...]:
 def named_backend(compiler_fn: Any) -> str:
     """Name, mode, options and `dynamic` as given to torch.compile. Raises Refused."""
     inner: Any = innermost_backend(compiler_fn)
+    if isinstance(inner, torch._TorchCompileInductorWrapper):  # under `warmgraph run`
+        return repr(("inductor", sorted(inner.config.items()), inner.dynamic))
     if not isinstance(inner, torch._TorchCompileWrapper):
         raise Refused("the backend was given as a function")
     options = sorted((inner.kwargs.get("options") or {}).items())
