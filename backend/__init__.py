@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .backend import Backend, warmgraph, warmgraph_cudagraphs
     from .torch_api.compile import unsupported
+    from .torch_api.frames.seen import unsupported as frames_unsupported
     from .torch_api.versions import untested
     from .typing import Bypass, Compiler
 
@@ -65,6 +66,10 @@ def __getattr__(name: str) -> Any:
         from .torch_api.versions import untested
 
         return untested
+    if name == "frames_unsupported":
+        from .torch_api.frames.seen import unsupported
+
+        return unsupported
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -87,6 +92,7 @@ __all__ = [
     "Bypass",
     "Compiler",
     "adopt",
+    "frames_unsupported",
     "pretend",
     "unsupported",
     "untested",

@@ -29,7 +29,7 @@ from .table import budget_rows, print_rows
 
 WORKER = Path(__file__).with_name("worker.py")
 RESULTS = Path(__file__).with_name("results")
-MODELS = ("gpt2", "bert", "vit", "llama", "conv")
+MODELS = ("gpt2", "bert", "vit", "llama", "llama32", "t5", "whisper", "conv")
 CASES = [("gpt2", "inference"), ("gpt2", "training"), *[(name, "inference") for name in MODELS[1:]]]
 
 # name -> what it is, in the order in which a round runs them.
@@ -38,8 +38,10 @@ WAYS = {
     "cold": "Inductor, all caches off",
     "cold_warmgraph": "warmgraph, empty folder and empty Redis",
     "torch_local": "Inductor, its own cache on the same host",
+    "traced_local": "warmgraph, on the same host, frames traced",
     "warm_local": "warmgraph, on the same host",
     "torch_redis": "Inductor, its own Redis cache on a fresh host",
+    "traced_redis": "warmgraph, from Redis on a fresh host, frames traced",
     "warm_redis": "warmgraph, from Redis on a fresh host (nothing on disk, no C++ compiler)",
 }
 
@@ -68,10 +70,12 @@ class Bench:
     def run(self, way: str, *, compiler: bool = False, keep: bool = True) -> None:
         fresh = Path(tempfile.mkdtemp(dir=self.folder))
         environment = self._environment(way, fresh)
-        if way.startswith("warm") and not compiler:
+        if way.startswith(("warm", "traced")) and not compiler:
             (fresh / "bin").mkdir()
             environment["PATH"] = str(fresh / "bin")
-        backend = "eager" if way == "eager" else "warmgraph" if "warm" in way else "inductor"
+        backend = (
+            "eager" if way == "eager" else "inductor" if way in ("cold", "torch_local", "torch_redis") else "warmgraph"
+        )
         command = [sys.executable, str(WORKER), "--model", self.model, "--what", self.what, "--backend", backend]
         output = subprocess.run([*command, "--calls", "40"], env=environment, capture_output=True, text=True)
         if output.returncode != 0:
@@ -84,7 +88,9 @@ class Bench:
     def _environment(self, way: str, fresh: Path) -> dict[str, str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("WARMGRAPH_", "TORCHINDUCTOR_"))}
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(fresh / "inductor")
-        environment["WARMGRAPH_DIR"] = str(self.folder / "store" if way == "warm_local" else fresh / "store")
+        same_host = way in ("warm_local", "traced_local")
+        environment["WARMGRAPH_DIR"] = str(self.folder / "store" if same_host else fresh / "store")
+        environment["WARMGRAPH_FRAMES"] = str(int(not way.startswith("traced")))
         if self.redis_port is not None:
             environment["WARMGRAPH_URL"] = f"redis://127.0.0.1:{self.redis_port}/1"
             environment["WARMGRAPH_SIGNING_KEY"] = self.key
@@ -106,7 +112,8 @@ class Bench:
         for way, runs in self.results.items():
             first = [run["first_call"][self.what] for run in runs]
             steady = [median(run["later_calls"][self.what][5:]) for run in runs]
-            one = {"first_call": median(first), "first_calls": first, "steady_call": median(steady)}
+            one = {"first_call": median(first), "first_calls": first}
+            one |= {"steady_call": median(steady), "steady_calls": steady}
             one["cpu_seconds"] = median(run["cpu_seconds"] for run in runs)
             phases = [run["stats"]["seconds"] for run in runs if "stats" in run]
             if phases:

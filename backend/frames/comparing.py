@@ -8,6 +8,7 @@ from warmgraph.hashing import sha256_hex
 
 from .record import Record, decode_record, encode_record
 
+_OF_A_RUN = ("scope",)
 _BY_NUMBER = ("sources", "texts", "guards", "facts", "surfaces", "inlined", "sizes", "key_order", "alias")
 
 
@@ -15,7 +16,7 @@ def differences(was: Record, now: Record) -> str | None:
     """The first field that differs, in words; None where all are the same."""
     one, other = (_plain(decode_record(encode_record(record))) for record in (was, now))
     for name, value in one.items():
-        if value != other[name]:
+        if value != other[name] and name not in _OF_A_RUN:
             return f"{name}: {_first(value, other[name])}"
     return None
 

@@ -73,7 +73,7 @@ class Frames:
 
     def _records(self, key: str, report: FrameReport) -> Iterator[Kept]:
         """One after the other, as they are asked for."""
-        records = RecordStore(self.engine.cache).records(key)
+        records = RecordStore(self.engine.cache).records(key, dynamic_first=self.engine.settings.pgo)
         while True:
             with report.phase("fetch"):
                 kept = self._try(report, "fetch", lambda: next(records, None))
@@ -87,7 +87,7 @@ class Frames:
                 for reference in kept.record.graphs.values():
                     check_around(reference, self.engine.compiler, self.refusal)
                 load = lambda reference: load_graph(reference, self.engine, report.place)  # noqa: E731
-                return restore(kept.record, frame, around, load)
+                return restore(kept.record, frame, around, load, profiles=self.engine.settings.pgo)
 
         return self._try(report, "restore", go)
 
@@ -165,8 +165,8 @@ def place_of(frame: Frame) -> Place:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """No garbage collection meanwhile: what is made here is kept, and one pass over a model's objects takes longer
-    than all of it.
+    """No garbage collection meanwhile, nor because of it: what is made here is kept, and one pass over a model's
+    objects takes longer than all of it.
     """
     on = gc.isenabled()
     gc.disable()
@@ -174,4 +174,7 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if on:
+            if not gc.get_freeze_count():  # by nobody else
+                gc.freeze()
+                gc.unfreeze()  # what is new has become old, without a pass
             gc.enable()

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 1
+FORMAT = 2
 _MAX_ITEMS = 2_000_000
 
 
@@ -22,7 +22,8 @@ class Record:
     asks for; spaces: [module or "" for the frame's own, fingerprint], which of them it has. inlined: [module, path,
     fingerprint] of code traced through. sizes: [source, sizes, strides, marked] of inputs. key_order: dicts in whose
     order the frame iterated. alias: AOTAutograd's guards. shape: guards on sizes, as evaluated and as shown. world:
-    state around. graphs: name -> where it is kept. pgo: sizes seen. sharing: of tensors and their memory.
+    state around. graphs: name -> where it is kept. pgo: sizes seen; scope: by whom, in the user's words on which runs
+    belong together. sharing: of tensors and their memory.
     """
 
     code: Plain
@@ -44,6 +45,7 @@ class Record:
     builtins: str | None
     graphs: dict[str, Any]
     pgo: Plain
+    scope: Plain
     sharing: str
     seed: int | None
     empty: bool

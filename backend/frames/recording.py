@@ -14,6 +14,7 @@ from warmgraph.hashing import comes_with_torch
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
+from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Plain, Refused, code_to_plain
 from ..torch_api.frames.seen import Seen
@@ -30,6 +31,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     """output: of the trace, before its guards are forgotten. shape: guards on sizes by language."""
     graph = output.tracer_output.output_graph
     _refuse_odd(graph, shape)
+    installed = _installed(graph, frame, seen)
+    graphs = _graphs(installed, seen)  # before all that takes long
     live = Live(graph.local_scope, graph.global_scope)
     table, texts = SourceTable(), Texts()
     known = {
@@ -47,7 +50,6 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     surfaces = _surfaces(sources, look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
-    installed = _installed(graph, frame, seen)
     if dynamo.refers_to_others(table, [name for name, _, _ in installed]):
         raise Refused("it refers to a global that another trace installed")
     return Record(
@@ -68,8 +70,9 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         shape=[shape["python"], shape["verbose_python"]],
         world=around,
         builtins=graph.name_of_builtins_dict_key_in_fglobals,
-        graphs=_graphs(installed, seen),
+        graphs=graphs,
         pgo=sizes.pack_sizes(frame.code, frame.closure),
+        scope=list(profile_scope()),
         sharing=sharing_of(sources, look),
         seed=hash_seed() if iterates_over_sets((frame.code, *seen.inlined)) else None,
         empty=bool(graph.is_empty_graph()),

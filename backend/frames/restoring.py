@@ -12,6 +12,7 @@ from typing import Any
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
+from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Refused, code_from_plain
 from ..torch_api.frames.restored import Parts, Restored
@@ -26,13 +27,18 @@ from .traced import moved_code
 LoadGraph = Callable[[Any], Callable[..., Any]]
 
 
-def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGraph) -> Restored:
-    """load: gives the callable for one of `record.graphs`, or raises Refused."""
+def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGraph, *, profiles: bool) -> Restored:
+    """load: gives the callable for one of `record.graphs`, or raises Refused. profiles: whether sizes may be dynamic
+    because they varied in another process.
+    """
     if record.world != around:
         names = [name for name in around if record.world.get(name) != around[name]]
         raise Refused(f"the state around: {', '.join(names)}")
     if record.seed is not None and record.seed != hash_seed():
         raise Refused("it iterates over a set of texts, which this process puts in another order (PYTHONHASHSEED)")
+    learnt = profiles and record.scope == list(profile_scope())
+    if not learnt and sizes.vary(record.pgo) and not sizes.are_known(frame.code, frame.closure):
+        raise Refused("its sizes varied in another process, and no profile says so here")
     rename = {name: state.fresh_name(kind) for name, kind, _ in record.installed}
     with ExitStack() as undo:
         cleanups: list[Any] = []
@@ -52,12 +58,12 @@ def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGrap
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
         look = Looking(Live(frame.locals, frame.globals), known, set(record.asked))
         guards = _compare(record, frame, sources, look)
-        for name, kind, data in record.installed:
+        restored = Restored(_parts(record, frame, sources, guards, look, rename), frame, cleanups)
+        for name, kind, data in record.installed:  # last: a record whose guards do not hold loads nothing
             if kind == "graph":
                 put(name, load(record.graphs[name]))
             elif kind == "resume":
                 put(name, resume.make_resume(data, rename, frame.globals, frame.code))
-        restored = Restored(_parts(record, frame, sources, guards, look, rename), frame, cleanups)
         _leave_as_traced(record, frame, sources, look)
         undo.pop_all()
     return restored

@@ -33,13 +33,13 @@ class Kept:
 class RecordStore:
     cache: Cache
 
-    def records(self, key: str) -> Iterator[Kept]:
+    def records(self, key: str, *, dynamic_first: bool) -> Iterator[Kept]:
         """One lookup each: mostly the first one fits. Raises Refused for one that is no record.
 
-        Those of fixed sizes come first, as a trace would begin with them.
+        dynamic_first: as a trace that knows which sizes varied elsewhere; one that does not begins with fixed sizes.
         """
         tried: set[str] = set()
-        for dynamic in (False, True):
+        for dynamic in (dynamic_first, not dynamic_first):
             while len(tried) < MAX_RECORDS:
                 found = self.cache.lookup(key, partial(_is_next, tried, dynamic))
                 if not isinstance(found, Hit):

@@ -12,13 +12,14 @@ from typing import Any
 
 
 def probe() -> dict[str, Any]:
-    """`unsupported`, `entry_point` and `triton` hold what went wrong, or None; `untested` is a line or None."""
+    """`unsupported`, `entry_point` and `triton` hold what went wrong, or None; `untested`, `frames` a line or None."""
     import torch
 
     return {
         "version": str(torch.__version__),
         "unsupported": _unsupported(),
         "untested": _untested(),
+        "frames": _frames(),
         "listed": "warmgraph" in torch.compiler.list_backends(),
         "entry_point": _entry_point(),
         "built_for": _built_for(torch),
@@ -40,6 +41,19 @@ def _untested() -> str | None:
     from warmgraph.backend import untested
 
     return untested()
+
+
+def _frames() -> str | None:
+    """Why frames are traced in each process."""
+    from warmgraph.backend import frames_unsupported
+    from warmgraph.cache import ConfigError, settings
+
+    try:
+        if not settings().frames:
+            return "WARMGRAPH_FRAMES=0"
+    except ConfigError:
+        pass  # the settings have a check of their own
+    return frames_unsupported()
 
 
 def _entry_point() -> str | None:

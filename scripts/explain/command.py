@@ -19,6 +19,7 @@ from .history import Run, last_run, past_of, select
 _LINES = 8  # of one part, unless all are asked for
 
 all_option = click.option("--all", "everything", is_flag=True, help="Every line that differs, not the first of a part.")
+_EXPLAIN_ALL = "Every line that differs, not the first of a part; and each frame that is traced in every process."
 
 
 @click.command(epilog=epilog("warmgraph explain", "the journal or store cannot be read, or nothing is known of KEY"))
@@ -28,7 +29,7 @@ all_option = click.option("--all", "everything", is_flag=True, help="Every line 
 )
 @click.option("--dir", "folder", type=click.Path(path_type=Path), help="Read this folder of journal files instead.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Explain only so many.")
-@all_option
+@click.option("--all", "everything", is_flag=True, help=_EXPLAIN_ALL)
 @json_option
 def explain(
     key: str | None, since: float | None, folder: Path | None, limit: int, everything: bool, as_json: bool
@@ -43,7 +44,7 @@ def explain(
     if key is not None:
         return _explain_key(with_prefix(key), place, finder, limit, everything, as_json)
     run = last_run(place, since)
-    chosen = [event for event in reversed(run.events) if _is_told(event)]
+    chosen = [event for event in reversed(run.events) if _is_told(event) or (everything and _is_for_good(event))]
     past = past_of(place, [event["key"] for event in chosen if event["key"] is not None])
     found = [explained(event, finder, past) for event in _first_of_each(chosen, limit)]
     if as_json:
@@ -130,13 +131,18 @@ def _beside(key: str, finder: Finder) -> list[Compared]:
 def _is_told(event: EventDict) -> bool:
     """Whatever was not as it should be: all but hits, and hits that were verified and found right. Of no outage.
 
-    Of frames, those that were traced though there was a record, or that cannot have one.
+    Of frames, those that were traced though there was a record.
     """
     if event["outcome"] in ("hit", "sick", "restored"):
         return False
     if event["outcome"] == "traced":
-        return bool(event["reason"] != Reason.ABSENT.value)
+        return bool(event["reason"] == Reason.FRAME_CHANGED.value)
     return event["outcome"] != "verified" or event["reason"] is not None
+
+
+def _is_for_good(event: EventDict) -> bool:
+    """A frame that is traced in every process, as without records of frames: counted, and told in one line."""
+    return event["outcome"] == "traced" and event["reason"] == Reason.NOT_RESTORABLE.value
 
 
 def _first_of_each(events: Iterable[EventDict], limit: int) -> list[EventDict]:
@@ -172,6 +178,10 @@ def _tell_run(run: Run, found: Sequence[Explanation], place: Path) -> None:
     talk(f"{who}, {ago(about['to'])}: {counts}")
     if not found:
         talk("nothing missed")
+    frames = Counter(event["detail"] or "" for event in run.events if _is_for_good(event))
+    if frames:
+        why = "; ".join(f"{detail:.120}" for detail, _ in frames.most_common(2)) + "; ..." * (len(frames) > 2)
+        talk(f"{frames.total()} frames are traced in each process (docs/frames.md, explain --all): {why}")
 
 
 def _print_all(found: Sequence[Explanation], everything: bool) -> None:

@@ -358,13 +358,15 @@ def test_a_torch_that_nobody_tested_is_a_warning_and_one_that_has_moved_a_proble
         "built_for": "CPU",
         "unsupported": None,
         "untested": "torch 9.1.0 was not tested",
+        "frames": "frames are restored on torch 2.13 only; this is 9.1.0",
         "caches_disabled": False,
         "listed": True,
         "entry_point": None,
         "devices": [],
         "triton": {"version": None, "error": None},
     }
-    first = next(toolchain._judged(told))
+    first, *others = toolchain._judged(told)
     assert (first.verdict, "9.1.0" in first.found) == (Verdict.WARNING, True)
+    assert ["2.13 only" in one.found for one in others if one.check == "frames"] == [True]
     first = next(toolchain._judged({**told, "unsupported": "torch 9.1.0 is not as warmgraph needs it"}))
     assert (first.verdict, "nothing is cached" in first.found) == (Verdict.PROBLEM, True)

@@ -100,6 +100,7 @@ class Restored:
             global_state_guard=convert_frame.initial_global_state,
             _guards=parts.guards,  # in order: torch's own set would hash each
             _aotautograd_guards=list(parts.alias_guards),
+            skip_guards_check=True,  # torch would also measure how long they take; they are checked below
             name_of_builtins_dict_key_in_fglobals=parts.builtins,
         )
         graph = _Graph(state, parts, cleanups)
@@ -123,10 +124,11 @@ class Restored:
         region = convert_frame.get_eval_frame_isolate_recompiles_id()
         self._graph, self._shape, self._code = graph, shape, parts.code
         self._entries = _get_cache_entries_for_region(parts.code, region)
-        try:
-            self._checks = self._build(None, None)
-        except AssertionError as error:
-            raise Refused(f"its guards do not hold: {str(error)[:300]}") from None
+        self._checks = self._build(None, None)
+        guards = self._checks.guard_manager
+        if not guards.check(frame.locals):
+            failed = guards.check_verbose(frame.locals).verbose_code_parts
+            raise Refused(f"its guards do not hold: {str(failed)[:300]}")
 
     def _build(self, fail: Any, keep: Any) -> Any:
         return dynamo_guards.CheckFunctionManager(

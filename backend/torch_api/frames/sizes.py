@@ -28,6 +28,21 @@ def pack_sizes(code: types.CodeType, closure: Any) -> Plain:
     }
 
 
+def are_known(code: types.CodeType, closure: Any) -> bool:
+    """Whether this process has seen inputs of this code."""
+    state = pgo.get_code_state().get(_id(code, closure))
+    return state is not None and bool(state.automatic_dynamic)
+
+
+def vary(packed: Plain) -> bool:
+    """Whether any was seen to vary."""
+    return any(_varies(item) for item in packed.values())
+
+
+def _varies(value: Plain) -> bool:
+    return any(map(_varies, value)) if isinstance(value, list) else value == "?"
+
+
 def _pack(value: Any) -> Plain:
     if value is pgo.auto_dynamic:
         return "?"

@@ -16,7 +16,17 @@ from torch._guards import ChainedSource, Source, TracingContext, tracing
 
 from .plain import Plain, Refused, from_plain, to_plain
 
-__all__ = ["ChainedSource", "GlobalSource", "Live", "LocalSource", "Source", "SourceTable", "method_of", "read_sources", "root_of"]
+__all__ = [
+    "ChainedSource",
+    "GlobalSource",
+    "Live",
+    "LocalSource",
+    "Source",
+    "SourceTable",
+    "method_of",
+    "read_sources",
+    "root_of",
+]
 
 GlobalSource = dynamo.GlobalSource
 LocalSource = dynamo.LocalSource
