@@ -142,7 +142,7 @@ def _is_told(event: EventDict) -> bool:
 
 def _is_for_good(event: EventDict) -> bool:
     """A frame that is traced in every process, as without records of frames: counted, and told in one line."""
-    return event["outcome"] == "traced" and event["reason"] == Reason.NOT_RESTORABLE.value
+    return bool(event["outcome"] == "traced" and event["reason"] == Reason.NOT_RESTORABLE.value)
 
 
 def _first_of_each(events: Iterable[EventDict], limit: int) -> list[EventDict]:

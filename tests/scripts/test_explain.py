@@ -243,6 +243,20 @@ def test_a_wrong_result_is_told_and_a_right_one_is_not(run: Any, journaled: Any)
     assert "their results differ: it was set aside: output 0" in one["cause"]
 
 
+def test_frames_that_cannot_be_restored_are_counted_and_listed_when_asked(run: Any, journaled: Any) -> None:
+    """They are no miss: each process traces them. A frame of which something moved is told by itself."""
+    for number in range(3):
+        place = PLACE | {"line": number}
+        journaled("traced", reason="not-restorable", key=f"wg1{number:064x}", detail="a GPU is in use", **place)
+    journaled("traced", reason="absent", key=f"wg1{7:064x}", **PLACE)
+    told = run("explain").err
+    assert "nothing missed" in told
+    assert "3 frames are traced in each process (docs/frames.md, explain --all): a GPU is in use" in told
+    assert run("explain", "--all").out.count("not-restorable") == 3
+    journaled("traced", reason="frame-changed", key=f"wg1{8:064x}", detail="EQUALS_MATCH on L['x']", **PLACE)
+    assert "is not as it was: EQUALS_MATCH on L['x']" in run("explain").out
+
+
 def test_a_reason_of_a_later_version_is_printed_as_it_is(run: Any, journaled: Any) -> None:
     """A journal may be newer than the tool."""
     journaled("miss", reason="sunspots", detail="flare", key=f"wg1{7:064x}")
