@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from warmgraph.cache import Cache, Entry, Hit, Role
+from warmgraph.cache import Cache, Entry, Hit, Reason, Role
 
 from .comparing import identity
 from .record import Record, decode_record, encode_record
@@ -43,6 +43,8 @@ class RecordStore:
             while len(tried) < MAX_RECORDS:
                 found = self.cache.lookup(key, partial(_is_next, tried, dynamic))
                 if not isinstance(found, Hit):
+                    if found.reason is Reason.ABSENT:
+                        return  # nothing at all: not asked twice
                     break
                 tried.add(found.entry.variant)
                 yield Kept(decode_record(found.blobs[_BLOB]), found)

@@ -7,6 +7,7 @@ next resume function is generated from the original code. So the notes are carri
 from __future__ import annotations
 
 import copy
+import dataclasses
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,9 @@ from torch._dynamo.bytecode_transformation import transform_code_object
 from torch._dynamo.resume_execution import ContinueExecutionCache, ResumeFunctionMetadata
 
 from .plain import Plain, Refused, code_from_plain, code_to_plain
+
+_BOXED = "boxed_call"  # not on 2.15
+_FIELDS = tuple(field.name for field in dataclasses.fields(ResumeFunctionMetadata))
 
 
 def original_of(code: types.CodeType) -> types.CodeType:
@@ -33,7 +37,7 @@ def pack_resume(function: types.FunctionType, root: types.CodeType, space: Mappi
     if notes is None or globals_ is not space or notes.code is not original_of(root):
         raise Refused(f"a resume function of another frame: {code.co_name}")
     said = [
-        notes.boxed_call,
+        getattr(notes, _BOXED, False),
         list(notes.prefix_block_target_offset_remap),
         [[list(place), list(map(list, offsets.items()))] for place, offsets in notes.block_target_offset_remap.items()],
     ]
@@ -47,7 +51,7 @@ def make_resume(data: Plain, rename: Mapping[str, str], space: dict[str, Any], r
     ContinueExecutionCache.generated_code_metadata[code] = ResumeFunctionMetadata(
         original,
         instructions=_instructions(original),
-        boxed_call=boxed,
+        **({_BOXED: boxed} if _BOXED in _FIELDS else {}),
         prefix_block_target_offset_remap=list(prefix),
         block_target_offset_remap={tuple(place): dict(offsets) for place, offsets in blocks},
     )

@@ -16,9 +16,13 @@ from ..versions import at_hand
 
 def unsupported() -> str | None:
     """Why frames are traced as ever on this torch; None where they are recorded and restored."""
-    if at_hand() == (2, 13):
+    if at_hand() in _SERVED:
         return None
-    return f"frames are restored on torch 2.13 only; this is {torch.__version__}"
+    known = " and ".join(".".join(map(str, version)) for version in _SERVED)
+    return f"frames are restored on torch {known} only; this is {torch.__version__}"
+
+
+_SERVED = ((2, 13), (2, 15))
 
 
 @dataclass(slots=True)

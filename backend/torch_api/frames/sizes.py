@@ -35,12 +35,8 @@ def are_known(code: types.CodeType, closure: Any) -> bool:
 
 
 def vary(packed: Plain) -> bool:
-    """Whether any was seen to vary."""
-    return any(_varies(item) for item in packed.values())
-
-
-def _varies(value: Plain) -> bool:
-    return any(map(_varies, value)) if isinstance(value, list) else value == "?"
+    """Whether any was seen to vary. Of a tensor `scalar` is always `?`, of a number its sizes and strides are."""
+    return any(scalar == "?" if size == "?" else "?" in (*size, *stride) for scalar, size, stride in packed.values())
 
 
 def _pack(value: Any) -> Plain:

@@ -46,6 +46,8 @@ def refuse_modes() -> None:
         raise Refused("hooks for all modules are registered")
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         raise Refused("a process group is initialized: rank and world size may be folded in")
+    if getattr(torch.compiler.config, "compile_on_one_rank", False):
+        raise Refused("compile_on_one_rank makes other guards on devices")
     if torch.cuda.is_initialized():
         raise Refused("a GPU is in use: nobody has tried")
     if convert_frame._bytecode_hooks:
