@@ -125,12 +125,14 @@ class Backend:
         current = settings()
         if not current.frames or current.mode is Mode.OFF or not isinstance(self._compiler, Inductor):
             return None
-        made = attempt("frame", current.strict, self._engine_for, current)
-        if isinstance(made, Failure):
-            return None
-        from .frames.frames import Frames
 
-        return Frames(made.value, refusal_of)
+        def make() -> Frames:
+            from .frames.frames import Frames
+
+            return Frames(self._engine_for(current), refusal_of)
+
+        made = attempt("frame", current.strict, make)
+        return None if isinstance(made, Failure) else made.value
 
     def reset(self) -> None:
         """Called by `torch._dynamo.reset()`: recordings of CUDA graphs belong to the process, not the store.

@@ -156,6 +156,7 @@ def result(
         "modules": [name for name in ONLY_COMPILING if name in sys.modules],
     }
     found["tracing_seconds"] = tracing_seconds()
+    found["captured"] = captured()
     if options.device == "cuda":
         found["memory"] = memory()
     if options.backend.startswith("warmgraph"):
@@ -179,6 +180,13 @@ def tracing_seconds() -> float:
 
     spent = dict(zip(*torch._dynamo.utils.compile_times(repr="csv", aggregate=True), strict=True))
     return float(spent.get("_compile.compile_inner", 0)) - float(spent.get("OutputGraph.call_user_compiler", 0))
+
+
+def captured() -> int:
+    """Operators that Dynamo traced into graphs."""
+    import torch
+
+    return int(torch._dynamo.utils.counters["stats"].get("calls_captured", 0))
 
 
 def settle(device: str) -> None:

@@ -49,6 +49,7 @@ class Frames:
         if found is None:
             return self._traced(frame, trace, report, key, around)
         kept, restored = found
+        make_old()
         if self._is_sampled():
             restored.undo()
             return self._traced(frame, trace, report, key, around, against=kept)
@@ -165,8 +166,8 @@ def place_of(frame: Frame) -> Place:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """No garbage collection meanwhile, nor because of it: what is made here is kept, and one pass over a model's
-    objects takes longer than all of it.
+    """No garbage collection meanwhile: what is made here is kept, and one pass over a model's objects takes longer
+    than all of it.
     """
     on = gc.isenabled()
     gc.disable()
@@ -174,7 +175,11 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if on:
-            if not gc.get_freeze_count():  # by nobody else
-                gc.freeze()
-                gc.unfreeze()  # what is new has become old, without a pass
             gc.enable()
+
+
+def make_old() -> None:
+    """All objects are old now, without a pass over them: those of a restore would soon cause one."""
+    if gc.isenabled() and not gc.get_freeze_count():  # frozen by somebody else
+        gc.freeze()
+        gc.unfreeze()

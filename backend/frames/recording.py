@@ -25,6 +25,7 @@ from .rules import Looking, surface_text
 from .spaces import space_text
 from .tensors import sharing_text
 from .traced import inlined_facts, module_of_globals
+from .values import is_chance
 
 
 def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str]], around: dict[str, str]) -> Record:
@@ -50,6 +51,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     surfaces = _surfaces(sources, look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
+    if any(source.name and is_chance(live(source)) for source in sources):
+        raise Refused("it reads a generator of Python's random, whose numbers are drawn while tracing")
     if dynamo.refers_to_others(table, [name for name, _, _ in installed]):
         raise Refused("it refers to a global that another trace installed")
     return Record(

@@ -6,15 +6,16 @@ Raises Refused with the first thing that moved; what was installed until then is
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
-from ..torch_api.frames.dynamic_sizes import profile_scope
+from ..torch_api.frames.dynamic_sizes import may_be_told, profile_scope
 from ..torch_api.frames.hook import Frame
-from ..torch_api.frames.plain import Refused, code_from_plain
+from ..torch_api.frames.plain import Refused, code_from_plain, placed
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
 from .codes import hash_seed
@@ -25,6 +26,7 @@ from .spaces import space_text
 from .traced import moved_code
 
 LoadGraph = Callable[[Any], Callable[..., Any]]
+Place = Callable[[types.CodeType], types.CodeType]
 
 
 def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGraph, *, profiles: bool) -> Restored:
@@ -36,7 +38,7 @@ def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGrap
         raise Refused(f"the state around: {', '.join(names)}")
     if record.seed is not None and record.seed != hash_seed():
         raise Refused("it iterates over a set of texts, which this process puts in another order (PYTHONHASHSEED)")
-    learnt = profiles and record.scope == list(profile_scope())
+    learnt = profiles and may_be_told() and record.scope == list(profile_scope())
     if not learnt and sizes.vary(record.pgo) and not sizes.are_known(frame.code, frame.closure):
         raise Refused("its sizes varied in another process, and no profile says so here")
     rename = {name: state.fresh_name(kind) for name, kind, _ in record.installed}
@@ -58,15 +60,23 @@ def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGrap
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
         look = Looking(Live(frame.locals, frame.globals), known, set(record.asked))
         guards = _compare(record, frame, sources, look)
-        restored = Restored(_parts(record, frame, sources, guards, look, rename), frame, cleanups)
+        place = _placing(record, frame, rename)
+        restored = Restored(_parts(record, frame, sources, guards, look, rename, place), frame, cleanups)
         for name, kind, data in record.installed:  # last: a record whose guards do not hold loads nothing
             if kind == "graph":
                 put(name, load(record.graphs[name]))
             elif kind == "resume":
-                put(name, resume.make_resume(data, rename, frame.globals, frame.code))
+                put(name, resume.make_resume(data, rename, frame.globals, frame.code, place))
         _leave_as_traced(record, frame, sources, look)
         undo.pop_all()
     return restored
+
+
+def _placing(record: Record, frame: Frame, rename: dict[str, str]) -> Place:
+    """Gives code of the record the file and the lines that the frame has in this process."""
+    was = code_from_plain(record.code, rename)
+    lines = frame.code.co_firstlineno - was.co_firstlineno
+    return lambda code: placed(code, was.co_filename, frame.code.co_filename, lines)
 
 
 def _import(record: Record, frame: Frame) -> None:
@@ -112,11 +122,17 @@ def _same(was: str, now: str, what: str) -> None:
 
 
 def _parts(
-    record: Record, frame: Frame, sources: list[Source], guards: list[Any], look: Looking, rename: dict[str, str]
+    record: Record,
+    frame: Frame,
+    sources: list[Source],
+    guards: list[Any],
+    look: Looking,
+    rename: dict[str, str],
+    place: Place,
 ) -> Parts:
     return Parts(
         code=frame.code,
-        bytecode=code_from_plain(record.code, rename),
+        bytecode=place(code_from_plain(record.code, rename)),
         guards=guards,
         alias_guards=[dynamo.read_alias(item, sources) for item in record.alias],
         key_order=[sources[number] for number in record.key_order],

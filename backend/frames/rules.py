@@ -6,6 +6,7 @@ A fingerprint says at least what the guard checks, and beside it what a trace ma
 from __future__ import annotations
 
 import collections
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,10 +114,11 @@ def _is_only_asked_for_items(look: Looking, source: Source) -> bool:
 
     Its order is another one in each process, and no code that was traced can have looked at it.
     """
-    method = method_of(source)
-    if method is None or "__self__" in look.asked:
+    found = method_of(source)
+    if found is None or "__self__" in look.asked:
         return False
-    return getattr(look.live(method), "__name__", "") == "__contains__"
+    method = look.live(found)
+    return isinstance(method, types.BuiltinMethodType) and method.__name__ == "__contains__"
 
 
 @_rule("CONSTANT_SUBCLASS_MATCH")

@@ -40,7 +40,7 @@ class RecordStore:
         """
         tried: set[str] = set()
         for dynamic in (dynamic_first, not dynamic_first):
-            while len(tried) < MAX_RECORDS:
+            for _ in range(MAX_RECORDS):
                 found = self.cache.lookup(key, partial(_is_next, tried, dynamic))
                 if not isinstance(found, Hit):
                     if found.reason is Reason.ABSENT:

@@ -11,6 +11,7 @@ import collections
 import enum
 import functools
 import os
+import random
 import sys
 import types
 from collections.abc import Iterable
@@ -249,6 +250,12 @@ class Values:
 
 # Modules whose functions give something else each time.
 _CHANCE = frozenset("random secrets uuid time datetime".split())
+
+
+def is_chance(value: Any) -> bool:
+    """Whether it gives, or is part of what gives, something else each time."""
+    bound = isinstance(value, (types.MethodType, types.BuiltinMethodType))
+    return isinstance(value.__self__ if bound else value, random.Random)
 
 
 def _has_slot(value: Any, base: type, name: str) -> bool:

@@ -34,6 +34,7 @@ def frame_key(frame: Frame, around: dict[str, str], values: Values) -> str:
         toolchain(),
         _settings(values),
         f"{getattr(code, 'co_qualname', code.co_name)} {code_digest(code)} {module}",
+        code.co_linetable.hex(),  # lines within the function: what tracebacks and warnings name
         state.named_backend(frame.backend),
         str(frame.one_graph),
         *sorted(_kind(name, value) for name, value in frame.locals.items()),

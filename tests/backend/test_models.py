@@ -1,4 +1,4 @@
-"""The promise, on real models: eager, cold and warm agree, and warm neither compiles nor starts a process.
+"""The promise, on real models: eager, cold and warm agree, and warm neither traces nor compiles nor starts a process.
 
 Each run is a fresh process. The warm one is as another host would be: an empty Inductor cache of its own
 and no C++ compiler on PATH.
@@ -7,7 +7,7 @@ and no C++ compiler on PATH.
 import pytest
 import torch
 
-MODELS = ("gpt2", "bert", "vit", "llama", "t5", "conv")
+MODELS = ("gpt2", "bert", "vit", "llama", "t5", "whisper", "conv")
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -23,6 +23,10 @@ def test_eager_cold_and_warm_agree(model, run_worker, tmp_path):
     assert graphs >= 2  # inference and training
     assert warm["stats"]["hits"] == graphs
     assert (warm["stats"]["misses"], warm["stats"]["bypasses"], warm["stats"]["failures"]) == (0, 0, 0)
+
+    # Each frame is restored, and none is traced.
+    assert (warm["stats"]["restored"], warm["stats"]["traced"]) == (cold["stats"]["traced"], 0)
+    assert (cold["captured"] > 0, warm["captured"]) == (True, 0)
 
     # What only compiling needs is not imported, and nothing is started.
     assert warm["started"] == eager["started"] == []

@@ -31,14 +31,14 @@ def learns_sizes(tx: Any) -> bool:
 
     With compiler collectives the ranks agree on what varies, and one that knew more would break that.
     """
+    return may_be_told() and getattr(tx, "distributed_state", None) is None
+
+
+def may_be_told() -> bool:
+    """Whether the settings let Dynamo know what varied in other processes."""
     config = torch._dynamo.config
     wanted = config.automatic_dynamic_local_pgo and config.automatic_dynamic_remote_pgo is not False
-    return bool(
-        config.automatic_dynamic_shapes
-        and wanted
-        and getattr(tx, "distributed_state", None) is None
-        and not compat.caches_disabled()
-    )
+    return bool(config.automatic_dynamic_shapes and wanted and not compat.caches_disabled())
 
 
 _takes_closure = "closure" in inspect.signature(compat.pgo.CodeId.make).parameters

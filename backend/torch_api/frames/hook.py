@@ -81,6 +81,7 @@ def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> N
         return made
 
     def build_guards(*args: Any, **options: Any) -> Any:
+        del output.build_guards  # no cycle: it would keep the frame's values alive
         env.produce_guards_verbose = produce_guards_verbose
         try:
             made = build(*args, **options)

@@ -77,6 +77,14 @@ def code_from_plain(data: Plain, rename: Mapping[str, str]) -> types.CodeType:
     return types.CodeType(*values.values())
 
 
+def placed(code: types.CodeType, was: str, now: str, lines: int) -> types.CodeType:
+    """`code` as if its file, `was`, were `now` and began so many lines later: what tracebacks and warnings name."""
+    within = tuple(placed(one, was, now, lines) if isinstance(one, types.CodeType) else one for one in code.co_consts)
+    if code.co_filename != was:
+        return code.replace(co_consts=within)
+    return code.replace(co_consts=within, co_filename=now, co_firstlineno=max(code.co_firstlineno + lines, 0))
+
+
 _READ: dict[str, Any] = {
     "v": lambda content: content,
     "i": int,

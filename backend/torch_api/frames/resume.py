@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch._dynamo.bytecode_transformation import transform_code_object
@@ -44,9 +44,16 @@ def pack_resume(function: types.FunctionType, root: types.CodeType, space: Mappi
     return [code_to_plain(code), name, factory, said]
 
 
-def make_resume(data: Plain, rename: Mapping[str, str], space: dict[str, Any], root: types.CodeType) -> Any:
+def make_resume(
+    data: Plain,
+    rename: Mapping[str, str],
+    space: dict[str, Any],
+    root: types.CodeType,
+    place: Callable[[types.CodeType], types.CodeType],
+) -> Any:
+    """place: gives code its lines and file in this process."""
     packed, name, factory, (boxed, prefix, blocks) = data
-    code = code_from_plain(packed, rename)
+    code = place(code_from_plain(packed, rename))
     original = original_of(root)
     ContinueExecutionCache.generated_code_metadata[code] = ResumeFunctionMetadata(
         original,

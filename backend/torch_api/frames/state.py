@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import torch._dynamo
 import torch._functorch.pyfunctorch
 from torch._dynamo import convert_frame, graph_bytecode_inputs, trace_rules
 from torch._dynamo.bytecode_transformation import unique_id
-from torch._dynamo.eval_frame import innermost_backend
+from torch._dynamo.eval_frame import _get_error_on_graph_break, innermost_backend
 from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
 from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
@@ -48,12 +49,27 @@ def refuse_modes() -> None:
         raise Refused("a process group is initialized: rank and world size may be folded in")
     if getattr(torch.compiler.config, "compile_on_one_rank", False):
         raise Refused("compile_on_one_rank makes other guards on devices")
-    if torch.cuda.is_initialized():
-        raise Refused("a GPU is in use: nobody has tried")
+    if (there := accelerators()) is not None:
+        raise Refused(f"{there}: nobody has tried")
+    logs = torch._logging._internal.log_state
+    if logs.artifact_names or logs.log_qname_to_level or os.environ.get("TORCH_TRACE"):
+        raise Refused("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")
     if convert_frame._bytecode_hooks:
         raise Refused("hooks that change Dynamo's bytecode are registered")
     if any(foreign(handler) is not None for handler in _substitutes()):
         raise Refused("torch.compiler.substitute_in_graph was used")
+
+
+@functools.cache
+def accelerators() -> str | None:
+    """What is there beside the CPU. Code may ask for it, and Dynamo folds in what it is told, under no guard.
+
+    Starts no driver: of CUDA, NVML is asked.
+    """
+    if count := torch.cuda.device_count():
+        return f"{count} GPU{'s' * (count > 1)}"
+    others = {"XPU": torch.xpu, "MPS": torch.backends.mps, "MTIA": torch.mtia}
+    return next((f"an {name}" for name, module in others.items() if module.is_available()), None)
 
 
 def _substitutes() -> Iterator[Any]:
@@ -74,17 +90,18 @@ def words() -> dict[str, str]:
         "anomaly": f"{torch.is_anomaly_enabled()} {torch.is_anomaly_check_nan_enabled()}",
         "private device": torch._C._get_privateuse1_backend_name(),
         "checkpoint": str(torch.autograd._is_checkpoint_valid()),
+        "error on a graph break": str(_get_error_on_graph_break()),
     }
 
 
 def settings() -> Iterator[tuple[str, Any]]:
     """Settings of Dynamo that reach a trace."""
     for name, value in sorted(values_of(torch._dynamo.config).items()):
-        if name not in _SHOW_ONLY and not name.startswith(("debug_", "log_")):
+        if name not in _SHOW_ONLY and not name.startswith("log_"):
             yield name, value
 
 
-_SHOW_ONLY = frozenset("verbose verify_correctness output_code base_dir repro_level repro_after".split())
+_SHOW_ONLY = frozenset("verbose base_dir debug_dir_root debug_disable_compile_counter".split())
 
 
 def marks_of(function: Any) -> str:
