@@ -48,6 +48,12 @@ def factor(value):
     return lambda scene: os.environ.__setitem__("WG_FACTOR", value)
 
 
+put(
+    "around: an error on a graph break",
+    "import torch\ndef broken(x):\n    y = x * 2\n    torch._dynamo.graph_break()\n    return y + 1\n",
+    "broken",
+    around=lambda: torch._dynamo.error_on_graph_break(True),
+)
 model("no_grad", around=torch.no_grad, agrees=True)
 model("inference_mode", around=torch.inference_mode, agrees=True)
 model("autocast", around=lambda: torch.autocast("cpu", torch.bfloat16))

@@ -135,6 +135,8 @@ def cm():
     yield 3.0
 def uses_context(x):
     with cm() as k: return x * k
+SEEDED = random.Random(3)
+def state_of(x): return x * (SEEDED.getstate()[1][0] % 7)
 def rand(x): return x + random.random()
 def seeded(x): return x * random.Random(5).random()
 def clock(x): return x * (time.time() > 0)
@@ -242,6 +244,7 @@ func("use_decorated", "the decorated", edit=("def decorated(x): return x * 3", "
 func("dict_in_cell", "its item", change=lambda s: s.m.CL.__closure__[0].cell_contents.update(n=7.0))
 func("generates", "a longer list", change=lambda s: s.m.LST.append(7.0))
 func("uses_context", "its code", edit=("    yield 3.0", "    yield 4.0"))
+func("state_of", "nothing", refused="random", random=True)
 func("rand", "nothing", refused="random", random=True)
 func("seeded", "nothing", agrees=True, refused="", random=True)
 func("identity_number", "nothing", refused="identity", random=True)

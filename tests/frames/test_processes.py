@@ -1,0 +1,120 @@
+"""Frames between processes that differ in what none can change of itself: hash seed, devices, where a file lies."""
+
+import pytest
+
+HEAD = """
+import gc, json, sys, traceback, types, weakref
+import torch, warmgraph
+torch._inductor.config.fallback_by_default = True
+"""
+
+# Code that iterates over the set to which it is bound, as a method that Python wrote.
+ORDER = (
+    HEAD
+    + """
+def contains(self, item):
+    return [float(ord(text)) for text in self].index(float(ord(item))) + 1.0
+contains.__name__ = "__contains__"
+has = types.MethodType(contains, frozenset("abcde"))
+def f(x):
+    return x * has("c")
+got = torch.compile(f, backend="warmgraph")(torch.ones(2)).tolist()
+print(json.dumps([got, f(torch.ones(2)).tolist(), warmgraph.stats()["restored"]]))
+"""
+)
+
+
+@pytest.mark.exhaustive
+def test_a_set_that_code_iterates_over_counts_in_its_order(run_python):
+    """Whatever the method is called through which it is reached."""
+    for seed in (2, 5, 11):
+        got, wanted, _ = run_python(ORDER, PYTHONHASHSEED=seed)
+        assert got == wanted, seed
+
+
+AVAILABLE = (
+    HEAD
+    + """
+if sys.argv[1] == "there":
+    torch.cuda.device_count = lambda: 1  # what NVML says; a build for CPUs cannot pretend more
+def f(x):
+    return x * 2 if torch.cuda.is_available() else x * 3
+got = torch.compile(f, backend="warmgraph")(torch.ones(2)).tolist()
+print(json.dumps([got, f(torch.ones(2)).tolist(), warmgraph.stats()["restored"]]))
+"""
+)
+
+
+@pytest.mark.exhaustive
+def test_a_frame_recorded_without_a_gpu_is_not_restored_beside_one(run_python):
+    """Dynamo folds in whether one is there, under no guard."""
+    for way, restored in (("none", 0), ("none", 1), ("there", 0)):
+        got, wanted, found = run_python(AVAILABLE, way, WARMGRAPH_STRICT="0")
+        assert (got, found) == (wanted, restored), way
+
+
+KEPT = (
+    HEAD
+    + """
+def f(x):
+    return x * 2 + 1
+gc.disable()
+x = torch.ones(3)
+gone = weakref.ref(x)
+torch.compile(f, backend="warmgraph")(x)
+del x
+print(json.dumps([gone() is None, warmgraph.stats()["traced"]]))
+"""
+)
+
+
+def test_who_records_keeps_no_input_alive(run_python):
+    """Not until the next pass of the garbage collector, either: inputs are large."""
+    assert run_python(KEPT) == [True, 1]
+
+
+RAISES = """
+import torch
+def f(x):
+    y = x * 2
+    torch._dynamo.graph_break()
+    raise ValueError(float(y.sum()))
+"""
+
+PLACE = (
+    HEAD
+    + """
+sys.path.insert(0, sys.argv[1])
+import mine
+try:
+    torch.compile(mine.f, backend="warmgraph")(torch.ones(2))
+except ValueError as error:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    print(json.dumps([last.filename, last.lineno, last.line, warmgraph.stats()["restored"]]))
+"""
+)
+
+
+def test_a_traceback_names_the_file_and_the_line_of_this_process(run_python, tmp_path):
+    """Whoever recorded the frame had its file elsewhere, and ten lines less above it."""
+    for name, above in (("one", 0), ("other", 10)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text("\n" * above + RAISES)
+    run_python(PLACE, tmp_path / "one")
+    file, line, text, restored = run_python(PLACE, tmp_path / "other")
+    assert (file, line, text) == (str(tmp_path / "other" / "mine.py"), 16, "raise ValueError(float(y.sum()))")
+    assert restored > 0
+
+
+LOGS = (
+    HEAD
+    + """
+torch.compile(lambda x: x * 2, backend="warmgraph")(torch.ones(2))
+print(json.dumps([warmgraph.stats()["restored"], torch._dynamo.utils.counters["stats"]["calls_captured"]]))
+"""
+)
+
+
+def test_who_asks_torch_to_log_what_it_traces_gets_a_trace(run_python):
+    """A restored frame has nothing to log."""
+    assert [run_python(LOGS), run_python(LOGS), run_python(LOGS, TORCH_LOGS="graph_code")] == [[0, 1], [1, 0], [0, 1]]
