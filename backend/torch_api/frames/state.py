@@ -50,7 +50,7 @@ def refuse_modes() -> None:
     if getattr(torch.compiler.config, "compile_on_one_rank", False):
         raise Refused("compile_on_one_rank makes other guards on devices")
     if (there := accelerators()) is not None:
-        raise Refused(f"{there}: nobody has tried")
+        raise Refused(f"this host has {there}: frames were restored on CPUs only")
     logs = torch._logging._internal.log_state
     if logs.artifact_names or logs.log_qname_to_level or os.environ.get("TORCH_TRACE"):
         raise Refused("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")
