@@ -60,16 +60,20 @@ def refuse_modes() -> None:
         raise Refused("torch.compiler.substitute_in_graph was used")
 
 
-@functools.cache
 def accelerators() -> str | None:
-    """What is there beside the CPU. Code may ask for it, and Dynamo folds in what it is told, under no guard.
-
-    Starts no driver: of CUDA, NVML is asked.
-    """
-    if count := torch.cuda.device_count():
-        return f"{count} GPU{'s' * (count > 1)}"
+    """What is there beside the CPU. Code may ask for it, and Dynamo folds in what it is told, under no guard."""
     others = {"XPU": torch.xpu, "MPS": torch.backends.mps, "MTIA": torch.mtia}
-    return next((f"an {name}" for name, module in others.items() if module.is_available()), None)
+    found = [f"{count} GPU{'s' * (count > 1)}" for count in [_gpus()] if count]
+    found += [f"an {name}" for name, module in others.items() if module.is_available()]
+    if (own := torch._C._get_privateuse1_backend_name()) != "privateuseone":
+        found.append(f"a device {own!r}")
+    return ", ".join(found) or None
+
+
+@functools.cache
+def _gpus() -> int:
+    """Starts no driver: NVML is asked."""
+    return torch.cuda.device_count()
 
 
 def _substitutes() -> Iterator[Any]:
@@ -88,7 +92,6 @@ def words() -> dict[str, str]:
         "dual level": str(torch.autograd.forward_ad._current_level),
         "overwrite params": str(torch.__future__.get_overwrite_module_params_on_conversion()),
         "anomaly": f"{torch.is_anomaly_enabled()} {torch.is_anomaly_check_nan_enabled()}",
-        "private device": torch._C._get_privateuse1_backend_name(),
         "checkpoint": str(torch.autograd._is_checkpoint_valid()),
         "error on a graph break": str(_get_error_on_graph_break()),
     }
