@@ -73,7 +73,7 @@ def accelerators() -> str | None:
 @functools.cache
 def _gpus() -> int:
     """Starts no driver: NVML is asked."""
-    return torch.cuda.device_count()
+    return int(torch.cuda.device_count())
 
 
 def _substitutes() -> Iterator[Any]:
