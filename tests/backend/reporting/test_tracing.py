@@ -75,8 +75,9 @@ needs_sdk = pytest.mark.skipif(
 @needs_sdk
 def test_a_cold_and_a_warm_process_are_seen_by_torchs_trace_and_as_spans(run_python, tmp_path, artifacts):
     """One artifact per outcome, under the compile's frame; a span with its phases, inside the user's own span."""
-    run_python(PROGRAM, "plain", TORCH_TRACE=tmp_path / "cold")
-    spans = run_python(PROGRAM, "spans", TORCH_TRACE=tmp_path / "warm")
+    frames = {"WARMGRAPH_FRAMES": 0}  # each would say, too, that it is traced for the trace
+    run_python(PROGRAM, "plain", TORCH_TRACE=tmp_path / "cold", **frames)
+    spans = run_python(PROGRAM, "spans", TORCH_TRACE=tmp_path / "warm", **frames)
 
     ((metadata, miss),) = artifacts("cold")
     assert metadata["artifact"] == {"name": "warmgraph_miss", "encoding": "json"}
