@@ -54,7 +54,7 @@ from pathlib import Path
 from warmgraph.cache import DiskStore, settings, store_root
 store = DiskStore(store_root(settings()), readonly=True)
 entries = [store.read_entry(f.key, f.variant)[0] for f in store.scan()]
-print(json.dumps({"agree": agree, "guards": [e.guards for e in entries], **warmgraph.stats()}))
+print(json.dumps({"agree": agree, "guards": [e.guards for e in entries if "kind" not in e.facts], **warmgraph.stats()}))
 """
 
 
