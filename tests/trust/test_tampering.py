@@ -37,7 +37,7 @@ class Stored:
     def __init__(self, fleet: Fleet, store: DiskStore) -> None:
         self.fleet, self.raw = fleet, fleet.raw
         self.random = random.Random(17)
-        (file,) = [file for file in store.scan() if not file.variant.startswith("profile-")]
+        (file,) = [file for file in store.scan() if not file.variant.startswith(("profile-", "frame-"))]
         self.key, self.variant = file.key, file.variant
         settings = fleet.host().settings()
         self.signer = settings.keyring.signer
