@@ -13,7 +13,7 @@ from typing import Any
 from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.hook import Frame, when_guarded
-from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.seen import Seen, watching
 from .comparing import differences
 from .graphs import check_around, load_graph
@@ -148,7 +148,7 @@ class Frames:
         try:
             return go()
         except Refused as why:
-            report.refused = str(why)
+            report.refused, report.is_served = str(why), not isinstance(why, NotServed)
         except CONTROL_FLOW:
             raise
         except Exception as error:

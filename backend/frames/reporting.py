@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 class FrameReport:
     """refused: why the last step was not possible. moved: what no longer fits a record. tried: how many.
 
-    bytes: of its record.
+    bytes: of its record. is_served: whether frames of this process can be restored at all; else nothing is journaled.
     """
 
     journal: Journal | None
@@ -30,6 +30,7 @@ class FrameReport:
     moved: str | None = None
     tried: int = 0
     bytes: int = 0
+    is_served: bool = True
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         return timed(self.seconds, name)
@@ -45,7 +46,8 @@ class FrameReport:
         log.info("traced %s and recorded it%s", self.place, f": {self.moved}" if self.moved else "")
 
     def not_restorable(self) -> None:
-        self._write(Outcome.TRACED, reason=Reason.NOT_RESTORABLE, detail=self.refused)
+        if self.is_served:
+            self._write(Outcome.TRACED, reason=Reason.NOT_RESTORABLE, detail=self.refused)
         log.info("traced %s; it is not restorable: %s", self.place, self.refused)
 
     def verified(self, kept: Any, why: str | None) -> None:

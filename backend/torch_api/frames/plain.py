@@ -14,6 +14,10 @@ class Refused(Exception):
     """This cannot be carried (when a frame is recorded), or is not as it was (when one is restored). `str()`: what."""
 
 
+class NotServed(Refused):
+    """No frame of this process is restored: not the frame's own fault, and the same for each."""
+
+
 Plain = Any  # what msgpack knows
 
 _SEQUENCES: dict[str, Any] = {"tuple": tuple, "frozenset": frozenset, "Size": torch.Size, "list": list}

@@ -21,7 +21,7 @@ from torch._ops import HigherOrderOperator
 from warmgraph.hashing import foreign
 
 from ..settings import values_of
-from .plain import Refused
+from .plain import NotServed, Refused
 
 __all__ = [
     "HigherOrderOperator", "convert_frame", "fresh_name", "get_builtins_dict", "install_global", "marks_of",
@@ -46,14 +46,14 @@ def refuse_modes() -> None:
     if any(value for name, value in vars(module).items() if name.startswith("_global_") and name.endswith("hooks")):
         raise Refused("hooks for all modules are registered")
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        raise Refused("a process group is initialized: rank and world size may be folded in")
+        raise NotServed("a process group is initialized: rank and world size may be folded in")
     if getattr(torch.compiler.config, "compile_on_one_rank", False):
-        raise Refused("compile_on_one_rank makes other guards on devices")
+        raise NotServed("compile_on_one_rank makes other guards on devices")
     if (there := accelerators()) is not None:
-        raise Refused(f"this host has {there}: frames were restored on CPUs only")
+        raise NotServed(f"this host has {there}: frames were restored on CPUs only")
     logs = torch._logging._internal.log_state
     if logs.artifact_names or logs.log_qname_to_level or os.environ.get("TORCH_TRACE"):
-        raise Refused("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")
+        raise NotServed("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")
     if convert_frame._bytecode_hooks:
         raise Refused("hooks that change Dynamo's bytecode are registered")
     if any(foreign(handler) is not None for handler in _substitutes()):
