@@ -51,8 +51,11 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     surfaces = _surfaces(sources, look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
-    if any(source.name and is_chance(live(source)) for source in sources):
-        raise Refused("it reads a generator of Python's random, whose numbers are drawn while tracing")
+    for value in (live(source) for source in sources if source.name):
+        if is_chance(value):
+            raise Refused("it reads a generator of Python's random, whose numbers are drawn while tracing")
+        if state.is_comptime(value):
+            raise Refused("it calls code at compile time (comptime), which has to be called in each process")
     if dynamo.refers_to_others(table, [name for name, _, _ in installed]):
         raise Refused("it refers to a global that another trace installed")
     return Record(

@@ -36,6 +36,7 @@ _DESCRIPTORS = (
 )
 _KEYS: Any = type({}.keys())
 _MAX_KEYS = 5_000
+_DISABLED = "__dynamo_disable"  # hung on torch's own functions when they are first called eagerly
 
 
 class Values:
@@ -99,7 +100,7 @@ class Values:
             parts = [f"{function.__module__}.{function.__qualname__}", self.code(function.__code__), marks]
             parts += [self._held(value, strict) for value in (function.__defaults__, function.__kwdefaults__)]
             parts += [self._cell(cell, strict) for cell in function.__closure__ or ()]
-            parts += sorted(vars(function))
+            parts += sorted(name for name in vars(function) if name != _DISABLED)
             return short("\n".join(parts))
         finally:
             self._busy.discard(id(function))

@@ -25,7 +25,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory, cleared: dict[str, str]) -
     folder = tmp_path_factory.mktemp("planted")
     process = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder)],
-        env={**cleared, "WARMGRAPH_DIR": str(folder / "unused"), "OMP_NUM_THREADS": "1"},
+        env={**cleared, "WARMGRAPH_DIR": str(folder / "unused"), "OMP_NUM_THREADS": "1", "WARMGRAPH_FRAMES": "0"},
         cwd=folder,
         capture_output=True,
         text=True,

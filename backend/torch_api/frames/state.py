@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -133,6 +134,12 @@ def named_backend(compiler_fn: Any) -> str:
         raise Refused("the backend was given as a function")
     options = sorted((inner.kwargs.get("options") or {}).items())
     return repr((inner.compiler_name, options, inner.kwargs.get("mode"), inner.dynamic))
+
+
+def is_comptime(value: Any) -> bool:
+    """Whether it runs the user's code while Dynamo traces."""
+    module = sys.modules.get("torch._dynamo.comptime")
+    return module is not None and (value is module or value is module.comptime)
 
 
 def is_pytree_registry(value: Any) -> bool:
