@@ -38,11 +38,11 @@ WAYS = {
     "cold": "Inductor, all caches off",
     "cold_warmgraph": "warmgraph, empty folder and empty Redis",
     "torch_local": "Inductor, its own cache on the same host",
-    "traced_local": "warmgraph, on the same host, frames traced",
-    "warm_local": "warmgraph, on the same host",
+    "traced_local": "warmgraph, on the same host",
+    "warm_local": "warmgraph, on the same host, frames restored",
     "torch_redis": "Inductor, its own Redis cache on a fresh host",
-    "traced_redis": "warmgraph, from Redis on a fresh host, frames traced",
-    "warm_redis": "warmgraph, from Redis on a fresh host (nothing on disk, no C++ compiler)",
+    "traced_redis": "warmgraph, from Redis on a fresh host",
+    "warm_redis": "warmgraph, from Redis on a fresh host (nothing on disk, no C++ compiler), frames restored",
 }
 
 

@@ -14,9 +14,10 @@ MODELS = ("gpt2", "bert", "vit", "llama", "t5", "whisper", "conv")
 def test_eager_cold_and_warm_agree(model, run_worker, tmp_path):
     """Outputs, gradients and buffers: eager and cold within tolerance, cold and warm bit for bit."""
     arguments = ("--model", model, "--tiny", "--what", "both")
+    frames = {"WARMGRAPH_FRAMES": 1}
     eager = run_worker(*arguments, "--backend", "eager", "--out", tmp_path / "eager.pt")
-    cold = run_worker(*arguments, "--out", tmp_path / "cold.pt")
-    warm = run_worker(*arguments, "--out", tmp_path / "warm.pt", compiler=False)
+    cold = run_worker(*arguments, "--out", tmp_path / "cold.pt", **frames)
+    warm = run_worker(*arguments, "--out", tmp_path / "warm.pt", compiler=False, **frames)
 
     assert (cold["stats"]["hits"], cold["stats"]["failures"], cold["stats"]["bypasses"]) == (0, 0, 0)
     graphs = cold["stats"]["misses"]

@@ -44,6 +44,7 @@ def _run(folder: Path, way: str, words: Sequence[str], inductor: Path, **extra: 
     environment |= {
         "WARMGRAPH_DIR": str(place / "store"),
         "WARMGRAPH_STRICT": "1",
+        "WARMGRAPH_FRAMES": "1",  # frames that can be restored are: the values are compared all the same
         "WARMGRAPH_PGO": "0",  # with a profile, a warm process begins with the dynamic graphs that cold came to later
         "TORCHINDUCTOR_CACHE_DIR": str(inductor),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",  # a pool of workers costs more than these kernels

@@ -6,6 +6,7 @@ HEAD = """
 import gc, json, sys, traceback, types, weakref
 import torch, warmgraph
 torch._inductor.config.fallback_by_default = True
+warmgraph.configure(frames=True)
 """
 
 # Code that iterates over the set to which it is bound, as a method that Python wrote.

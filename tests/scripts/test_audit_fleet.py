@@ -65,7 +65,7 @@ class Fleet:
         self.ranks += 1
         return subprocess.Popen(
             [sys.executable, *program],
-            env=self.environment() | self.shared | own | changes,
+            env=self.environment(WARMGRAPH_FRAMES=0) | self.shared | own | changes,
             stderr=subprocess.PIPE,
             text=True,
         )

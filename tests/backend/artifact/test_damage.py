@@ -127,7 +127,7 @@ def test_eight_processes_on_one_empty_folder(environment, tmp_path):
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", PROGRAM],
-            env=environment(),
+            env=environment(WARMGRAPH_FRAMES=1),
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
