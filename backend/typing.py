@@ -45,10 +45,10 @@ class Request:
 class Compiled:
     """A fresh compile: the callable to run now, and what is needed to keep it.
 
-    alias_guards: those that AOTAutograd added, on `sources` (one per input). lost_guards: those that an entry
-    cannot hold. problem: why there is no result, if it is known. inputs: of the graph, lifted ones first.
-    notes: on its nodes, for pictures; empty when they could not be taken. placed: whether the code holds this rank's
-    place in a mesh or group.
+    alias_guards: those that AOTAutograd added, on `sources` (one per input). lost_guards: those that an entry cannot
+    hold. unguarded: that torch guards on nothing that the compile assumed of sizes. problem: why there is no
+    result, if it is known. inputs: of the graph, lifted ones first. notes: on its nodes, for pictures; empty when
+    they could not be taken. placed: whether the code holds this rank's place in a mesh or group.
     """
 
     run: Callable[..., Any]
@@ -61,6 +61,7 @@ class Compiled:
     inputs: Sequence[Any]
     notes: str = ""
     placed: bool = False
+    unguarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,12 +57,13 @@ def _no_overlap(tensors: list[torch.Tensor]) -> Any:
 class KeyContext:
     """What the caller knows of torch's internals and the graph alone does not say.
 
-    compiler, code: name -> plain value, two parts of the key. symbol: a symbol's source name (None for
-    unbacked) and facts. resolve: what a node's process-local indices stand for. fresh: an input's fake
-    as it was before tracing. overlapping: which of several tensors in one storage overlap. cpu_code: that the
-    generated code runs on the CPU whatever the devices (a C++ wrapper around GPU kernels). hooks: saved-tensors
-    hooks that AOTAutograd will inline. shares_ranks: that whoever compiles notes whether the code holds this rank's
-    place in a mesh, so that the key need not speak of it.
+    compiler, code: name -> plain value, two parts of the key. symbol: a symbol's source name (None for unbacked) and
+    facts. resolve: what a node's process-local indices stand for. fresh: an input's fake as it was before tracing.
+    overlapping: which of several tensors in one storage overlap. cpu_code: that the generated code runs on the CPU
+    whatever the devices (a C++ wrapper around GPU kernels). hooks: saved-tensors hooks that AOTAutograd will
+    inline. assumed, shown: of a compile for certain sizes, what holds of symbols beside their facts (expressions of
+    sympy), and a line per input with its sizes as they are. shares_ranks: that whoever compiles notes whether the
+    code holds this rank's place in a mesh, so that the key need not speak of it.
     """
 
     compiler: Mapping[str, Any]
@@ -73,6 +74,8 @@ class KeyContext:
     overlapping: Overlapping = _no_overlap
     cpu_code: bool = False
     hooks: Sequence[Hook] = ()
+    assumed: Mapping[Any, Any] = field(default_factory=dict)
+    shown: Sequence[str] = ()
     shares_ranks: bool = False
 
 
@@ -95,6 +98,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
     body = GraphText(table, key_context.resolve, {name: number for number, name in enumerate(lifted)})
     body.add(gm)
     about_inputs = lifted_lines(lifted) + input_lines(gm, inputs, fakes, lifted, table, key_context.overlapping)
+    about_inputs += [*key_context.shown, *_assumed_lines(key_context.assumed, table)]
     everything = [*inputs, *lifted.values()]
     place = place_lines(everything)
     groups: tuple[str, ...] = ()
@@ -120,6 +124,12 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
         Part.of("machine", named_lines(machine(devices))),
     )
     return Key(parts, table.slots, body.nodes, uses_cpu, "\n".join(place), groups)
+
+
+def _assumed_lines(assumed: Mapping[Any, Any], table: SymbolTable) -> list[str]:
+    """What is assumed of the graph's own symbols; of others, a compile for other sizes may have left something."""
+    own = [pair for pair in assumed.items() if all(table.knows(expression) for expression in pair)]
+    return sorted(f"assumed {table.text(expression)}: {table.text(value)}" for expression, value in own)
 
 
 def named_lines(values: Mapping[str, Any]) -> list[str]:

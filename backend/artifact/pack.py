@@ -20,6 +20,7 @@ from ..torch_api import compile as compat
 from ..torch_api.capture import capture_result
 from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.ranks.places import names_others, noting_places
+from ..torch_api.specialized import by_itself
 from ..typing import Compiled, Compiler, NotSerialisable, Request
 from . import guards
 from .cpp_kernels import noting
@@ -42,7 +43,7 @@ def compile_kept(request: Request, compiler: Compiler) -> Compiled:
     env = compat.shape_env(inputs)
     before, guards_before = len(guards.alias_guards(context)), guards.guard_count(env)
     notes = attempt("notes", False, node_notes, gm)  # now: passes of the compiler change the graph
-    with noting() as kernels, capture_result() as results, noting_places() as place:
+    with by_itself(gm, env) as again, noting() as kernels, capture_result() as results, noting_places() as place:
         run = compiler.compile(gm, inputs, request.patches, request.report.skipped)
     return Compiled(
         run=run,
@@ -50,10 +51,11 @@ def compile_kept(request: Request, compiler: Compiler) -> Compiled:
         kernels=kernels,
         alias_guards=guards.alias_guards(context)[before:],
         sources=compat.input_sources(gm),
-        lost_guards=guards.lost_guards(env, guards_before, inputs),
+        lost_guards=[] if again else guards.lost_guards(env, guards_before, inputs),
         problem=results.problem,
         inputs=[*lifted_tensors(gm).values(), *inputs],
         notes="" if isinstance(notes, Failure) else notes.value,
+        unguarded=again,
         placed=place.asked or names_others(results.outermost(), request.key.groups),
     )
 
@@ -81,6 +83,8 @@ def pack(compiled: Compiled, key: Key, compiler: Compiler) -> Artifact:
         setattr(packed.result, name, None)
     if compiled.notes:
         texts["nodes"] = compiled.notes
+    if compiled.unguarded:
+        packed.result.guards_expr = None
     payload = Payload(packed.result, alias_guards, packed.bytecode)
     return Artifact(
         packed.result.guards_expr,

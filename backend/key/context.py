@@ -13,6 +13,7 @@ from ..artifact.guards import overlapping
 from ..torch_api import compile as compat
 from ..torch_api.generated_code import wrapper_module
 from ..torch_api.ranks import places
+from ..torch_api.specialized import assumed, is_specialized, shown
 from .compiler_settings import settings_in_force
 from .custom_code import custom_code, triton_kernel
 from .saved_tensors_hooks import inlined_hooks
@@ -26,6 +27,7 @@ def key_context(
     settings: what reaches this backend's code beside the settings that reach all.
     """
     env = compat.shape_env(inputs)
+    again = is_specialized(gm, env)
     return KeyContext(
         compiler={
             "backend": backend,
@@ -41,6 +43,8 @@ def key_context(
         overlapping=overlapping,
         cpu_code=bool(compat.inductor_config.cpp_wrapper),
         hooks=inlined_hooks(gm, inputs),
+        assumed=assumed(env) if again else {},
+        shown=shown(inputs) if again else (),
         shares_ranks=backend == "warmgraph" and places.can_tell(),
     )
 

@@ -152,8 +152,6 @@ def odd_graph(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
         if not torch._dynamo.compiled_autograd.in_compiled_autograd_region:
             return "an input is a container"
         return "a graph of compiled autograd, which holds records of the forward's compile; leave compiled_autograd off"
-    if "specialization" in gm.meta:
-        return "mark_dynamic(specialize_on=...) compiles the graph again for each size; leave specialize_on out"
     return None
 
 

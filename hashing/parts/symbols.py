@@ -75,6 +75,10 @@ class SymbolTable:
             else:
                 self._sources[name] = source
 
+    def knows(self, expression: Any) -> bool:
+        """Whether the graph uses every symbol of a sympy expression."""
+        return all(str(symbol) in self._facts for symbol in expression.free_symbols)
+
     @property
     def slots(self) -> dict[str, str]:
         """This run's symbol names -> slot names."""

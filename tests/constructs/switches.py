@@ -59,13 +59,13 @@ def compiled_autograd_around_a_backward(way):
     return found
 
 
-@case(bypass="leave specialize_on out")
+@case()
 def specialised_by_the_user(way):
-    """`mark_dynamic(specialize_on=...)` makes Dynamo call the backend once per size: compiled, and not kept."""
+    """`mark_dynamic(specialize_on=...)` makes Dynamo call the backend once more for each size, while it runs."""
     compiled = way.compile(lambda x: x * 5)
     x = torch.arange(5.0)
     torch._dynamo.mark_dynamic(x, 0, specialize_on=[lambda size: size == 8, lambda size: size == 16])
-    return [compiled(x), compiled(torch.arange(8.0)), compiled(torch.arange(16.0))]
+    return [compiled(x), compiled(torch.arange(8.0)), compiled(torch.arange(16.0)), compiled(torch.arange(7.0))]
 
 
 def tripled(x):
