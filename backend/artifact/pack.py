@@ -18,9 +18,9 @@ from warmgraph.hashing import Key, lifted_tensors
 from ..reporting.fail_open import Failure, attempt
 from ..torch_api import compile as compat
 from ..torch_api.capture import capture_result
+from ..torch_api.entrances.specialized import by_itself
 from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.ranks.places import names_others, noting_places
-from ..torch_api.specialized import by_itself
 from ..typing import Compiled, Compiler, NotSerialisable, Request
 from . import guards
 from .cpp_kernels import noting

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import abc
+import dataclasses
+import enum
 import sys
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from warmgraph.hashing import sha256_hex
+
+from ..torch_api.frames.plain import Refused
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time
 _LIBRARY = frozenset(sys.stdlib_module_names) | {"builtins"}
@@ -15,6 +21,7 @@ _BOOKKEEPING = frozenset(
     __doc__ __dict__ __weakref__ __module__ __qualname__ __annotations__ __orig_bases__ __parameters__
     __dataclass_fields__ __dataclass_params__ __abstractmethods__ __signature__ _abc_impl _backward_cls
     __static_attributes__ __firstlineno__ _is_protocol __match_args__ __non_callable_proto_members__
+    __slotnames__ __annotate__ __annotate_func__ __annotations_cache__
     """.split()
 )
 
@@ -22,59 +29,111 @@ _BOOKKEEPING = frozenset(
 class Members(Protocol):
     def member(self, value: Any) -> str: ...
 
+    def plain_attributes(self, value: Any) -> list[str]: ...
+
 
 class Classes:
-    """Said once per class. The standard library's and compiled classes go by name: the toolchain says the rest.
+    """Said once per class. Compiled classes go by name, the standard library's by their names: the toolchain says the
+    rest.
 
-    Objects that stand on a class are said with their own classes, and objects on those by name alone: so no two
-    classes are said within each other, and what is said does not depend on which came first.
+    What a class holds names other classes, which are said beside it and not within it, however many lead to others: so
+    what is said does not depend on which came first.
     """
 
     def __init__(self, members: Members) -> None:
         self._members = members
-        self._texts: dict[tuple[type, bool], str] = {}
-        self._own: dict[tuple[type, bool], str] = {}
-        self._shallow = False
+        self._texts: dict[type, str] = {}
+        self._own: dict[type, str] = {}
+        self._mentioned: dict[type, list[type]] = {}  # by each class that was said, those that it holds
+        self._whole: dict[type, tuple[str, list[type]]] = {}  # with its bases
+        self._saying: list[type] = []
 
     def text(self, cls: type) -> str:
         """`module.name#digest`. Raises Refused for a method of which nothing can be said."""
-        found = self._texts.get((cls, self._shallow))
+        found = self._texts.get(cls)
         if found is None:
-            lines = [self._one(base) for base in cls.__mro__]
-            if type(cls) is not type:
-                metaclass: Any = type(cls)
-                lines += [self._one(base) for base in metaclass.__mro__]
-            found = f"{cls.__module__}.{cls.__qualname__}#{sha256_hex(chr(10).join(lines).encode())[:12]}"
-            self._texts[cls, self._shallow] = found
+            reached: dict[type, str] = {}
+            self._reach(cls, reached)
+            mine, *others = reached.values()
+            text = "\n".join((mine, *sorted(others)))
+            found = self._texts[cls] = f"{_name(cls)}#{sha256_hex(text.encode())[:12]}"
         return found
 
-    def shallow_text(self, cls: type) -> str:
-        """Of an object that stands on a class which is being said."""
-        if self._shallow:
-            return f"{cls.__module__}.{cls.__qualname__}"
-        self._shallow = True
-        try:
+    def mention(self, cls: type) -> str:
+        """A class that something holds: by name where that stands on a class, and said beside it."""
+        if _goes_by_name(cls):
+            return _name(cls)
+        if not self._saying:
             return self.text(cls)
-        finally:
-            self._shallow = False
+        self._mentioned[self._saying[-1]].append(cls)
+        return _name(cls)
+
+    def _reach(self, cls: type, reached: dict[type, str]) -> None:
+        waiting = [cls]
+        while waiting:
+            one = waiting.pop()
+            if one not in reached:
+                reached[one], further = self._with_bases(one)
+                waiting += further
+
+    def _with_bases(self, cls: type) -> tuple[str, list[type]]:
+        found = self._whole.get(cls)
+        if found is None:
+            metaclass: Any = type(cls)
+            bases = [*cls.__mro__, *(metaclass.__mro__ if metaclass is not type else ())]
+            lines = [self._one(base) for base in bases]
+            text = f"{_name(cls)} {sha256_hex(chr(10).join(lines).encode())}"
+            found = self._whole[cls] = (text, [one for base in bases for one in self._mentioned.get(base, ())])
+        return found
 
     def _one(self, cls: type) -> str:
-        found = self._own.get((cls, self._shallow))
+        found = self._own.get(cls)
         if found is None:
-            found = f"{cls.__module__}.{cls.__qualname__}"
-            if is_heap_type(cls) and cls.__module__.partition(".")[0] not in _LIBRARY:
-                held = vars(cls)
-                lines = [
-                    f"{name}={self._members.member(held[name])}" for name in sorted(held) if name not in _BOOKKEEPING
-                ]
-                lines += _registered(cls)
+            found = _name(cls)
+            if is_heap_type(cls):
+                self._mentioned[cls] = []
+                self._saying.append(cls)
+                try:
+                    lines = list(self._lines(cls))
+                finally:
+                    self._saying.pop()
                 found = sha256_hex("\n".join((found, *lines)).encode("utf-8", "surrogatepass"))
-            self._own[cls, self._shallow] = found
+            self._own[cls] = found
         return found
+
+    def _lines(self, cls: type) -> Iterator[str]:
+        held = vars(cls)
+        names = [name for name in sorted(held) if name not in _BOOKKEEPING]
+        if is_library(cls.__module__):
+            yield from names
+            return
+        members = _members_of(cls)
+        for name in names:
+            if name in members or name in _OF_ENUMS:
+                continue
+            yield f"{name}={self._members.member(held[name])}"
+        for name, member in members.items():
+            yield f"{name}={self._members.member(member.value)} {self._members.plain_attributes(member)}"
+        for field in vars(cls).get("__dataclass_fields__", {}).values():
+            yield self._field(field)
+        yield from _registered(cls)
+
+    def _field(self, field: dataclasses.Field[Any]) -> str:
+        default, factory = self._members.member(field.default), self._members.member(field.default_factory)
+        flags = (field.init, field.repr, field.hash, field.compare, getattr(field, "kw_only", None) is True)
+        return f"field {field.name} {field._field_type} {default} {factory} {flags} {sorted(map(str, field.metadata))}"  # type: ignore[attr-defined]
 
     def known(self) -> list[type]:
         """Classes all of whose members were said."""
-        return [cls for cls, _ in self._own]
+        return list(self._own)
+
+
+_OF_ENUMS = frozenset("_member_map_ _value2member_map_ _member_names_ _unhashable_values_ _hashable_values_".split())
+
+
+def _members_of(cls: type) -> dict[str, Any]:
+    """Of an enum, with other names of the same member."""
+    return dict(cls.__members__) if isinstance(cls, enum.EnumMeta) else {}
 
 
 def _registered(cls: type) -> list[str]:
@@ -84,7 +143,51 @@ def _registered(cls: type) -> list[str]:
     from _abc import _get_dump  # type: ignore[import-not-found]
 
     found = [reference() for reference in _get_dump(cls)[0]]
-    return sorted(f"counts {one.__module__}.{one.__qualname__}" for one in found if one is not None)
+    return sorted(f"counts {_name(one)}" for one in found if one is not None)
+
+
+def counted(cls: type) -> str:
+    """Users' classes that count as subclasses of an abstract one, or of its subclasses, by registration alone."""
+    if not isinstance(cls, abc.ABCMeta):
+        return ""
+    waiting: list[Any] = [cls]
+    seen: set[type] = set()
+    found: set[str] = set()
+    while waiting:
+        one = waiting.pop()
+        if one not in seen and isinstance(one, abc.ABCMeta):
+            seen.add(one)
+            found.update(_registered(one))
+            waiting += type.__subclasses__(one)
+    users = sorted(text for text in found if not is_library(text.removeprefix("counts ")))
+    return f" {users}" if users else ""
+
+
+def refuse_own_checks(cls: type) -> None:
+    """Raises Refused for a class whose code Dynamo runs, and does not trace, when it is asked for its instances."""
+    for base in cls.__mro__:
+        if "__subclasshook__" in vars(base) and not _is_ours_to_trust(base):
+            raise Refused(f"isinstance on {_name(cls)} runs its __subclasshook__ while it is traced")
+        if "_missing_" in vars(base) and not _is_ours_to_trust(base):
+            raise Refused(f"{_name(cls)} has a _missing_, which runs while it is traced")
+    metaclass: Any = type(cls)
+    for base in metaclass.__mro__:
+        if {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not _is_ours_to_trust(base):
+            raise Refused(f"isinstance on {_name(cls)} runs its {_name(base)} while it is traced")
+    if vars(cls).get("_is_runtime_protocol", False) and not _is_ours_to_trust(cls):
+        raise Refused(f"isinstance on the protocol {_name(cls)} looks at objects under no guard")
+
+
+def _is_ours_to_trust(cls: type) -> bool:
+    return is_library(cls.__module__) or cls.__module__.partition(".")[0] == "torch"
+
+
+def _goes_by_name(cls: type) -> bool:
+    return not is_heap_type(cls) or _is_ours_to_trust(cls)
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def is_heap_type(cls: type) -> bool:

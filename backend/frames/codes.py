@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dis
 import itertools
+import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from warmgraph.hashing import Uncacheable, meaning, sha256_hex
@@ -45,6 +46,36 @@ def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:
                 for this, after in itertools.pairwise(instructions):
                     if this.opname == "LOAD_CONST" and _is_shuffled(this.argval) and after.opname != "CONTAINS_OP":
                         return True
+    return False
+
+
+def users_code(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> list[types.CodeType]:
+    """Those of `codes`, which are given with their globals, that are not torch's and not the standard library's."""
+    tops = {code: str(space.get("__name__", "")).partition(".")[0] for code, space in codes.items()}
+    return [code for code, top in tops.items() if top != "torch" and top not in sys.stdlib_module_names]
+
+
+def looked_names(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> set[str]:
+    """Names of which code of the user's may ask whether they are there: by `hasattr`, by `getattr`, or in a `try`."""
+    whole = [(code, *nested(code)) for code in users_code(codes)]
+    looking = [one for one in itertools.chain(*whole) if _LOOKS & {*one.co_names} or _handles_errors(one)]
+    return asked_names(looking)
+
+
+_LOOKS = frozenset(("hasattr", "getattr"))
+
+
+def _handles_errors(code: types.CodeType) -> bool:
+    return any(one.opname in ("SETUP_FINALLY", "PUSH_EXC_INFO") for one in dis.get_instructions(code))
+
+
+def compares_identity(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> bool:
+    """Whether code of the user's asks by `is` for anything but None, True and False. codes: with their globals."""
+    for outer in users_code(codes):
+        for code in (outer, *nested(outer)):
+            for before, this in itertools.pairwise(dis.get_instructions(code)):
+                if this.opname == "IS_OP" and not (before.opname == "LOAD_CONST" and before.argval in (None, True)):
+                    return True
     return False
 
 

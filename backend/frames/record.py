@@ -8,7 +8,7 @@ from typing import Any
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 2
+FORMAT = 3
 _MAX_ITEMS = 2_000_000
 
 
@@ -19,11 +19,12 @@ class Record:
     code: transformed bytecode. installed: [name, kind, data] of each global that Dynamo installed. imports: alias ->
     module. guards: [source, kind, arguments, fingerprint], in torch's order. facts: the same, of what torch assumes
     under no guard. surfaces: [source, fingerprint], names and keys of guarded values. asked: names that traced code
-    asks for; spaces: [module or "" for the frame's own, fingerprint], which of them it has. inlined: [module, path,
-    fingerprint] of code traced through. sizes: [source, sizes, strides, marked] of inputs. key_order: dicts in whose
-    order the frame iterated. alias: AOTAutograd's guards. shape: guards on sizes, as evaluated and as shown. world:
-    state around. graphs: name -> where it is kept. pgo: sizes seen; scope: by whom, in the user's words on which runs
-    belong together. sharing: of tensors and their memory.
+    asks for, looked_for: of which it asks whether they are there; spaces: [module or "" for the frame's own,
+    fingerprint], which of them it has. inlined: [module, path, fingerprint] of code traced through. sizes: [source,
+    sizes, strides, marked] of inputs. key_order: dicts in whose order the frame iterated. alias: AOTAutograd's
+    guards. shape: guards on sizes, as evaluated and as shown. world: state around. graphs: name -> where it is
+    kept. pgo: sizes seen; scope: by whom, in the user's words on which runs belong together. sharing: of tensors
+    and their memory; one: which values are one object; names: texts, too.
     """
 
     code: Plain
@@ -35,6 +36,7 @@ class Record:
     facts: list[Plain]
     surfaces: list[Plain]
     asked: list[str]
+    looked_for: list[str]
     spaces: list[Plain]
     inlined: list[Plain]
     sizes: list[Plain]
@@ -47,6 +49,8 @@ class Record:
     pgo: Plain
     scope: Plain
     sharing: str
+    one: str
+    names: bool
     seed: int | None
     empty: bool
     side_effects: list[str]

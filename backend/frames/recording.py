@@ -5,6 +5,7 @@ Raises Refused for the first thing that cannot be carried; nothing is left out.
 
 from __future__ import annotations
 
+import builtins
 import sys
 import types
 from collections.abc import Iterable
@@ -19,13 +20,13 @@ from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Plain, Refused, code_to_plain
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, is_of_frame, root_of
-from .codes import asked_names, hash_seed, iterates_over_sets
+from .chance import OF_A_PROCESS, is_chance, is_of_a_process
+from .codes import asked_names, compares_identity, hash_seed, iterates_over_sets, looked_names, users_code
 from .record import Record, Texts
 from .rules import Looking, surface_text
+from .sharing import one_text, sharing_of
 from .spaces import space_text
-from .tensors import sharing_text
-from .traced import inlined_facts, module_of_globals
-from .values import is_chance
+from .traced import inlined_facts, module_of_globals, refuse_unsaid, sourceless_facts
 
 
 def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str]], around: dict[str, str]) -> Record:
@@ -40,7 +41,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         source: (dynamo.concrete(one["size"]), dynamo.concrete(one["stride"]), id(live(source)) in seen.marked)
         for source, one in graph.input_source_to_sizes_strides.items()
     }
-    asked = asked_names((frame.code, *seen.inlined))
+    asked, looked_for = asked_names((frame.code, *seen.inlined)), looked_names(_codes(frame, seen))
     look = Looking(live, known, asked)
     _forget_stale(graph, seen)
     guards = dynamo.in_order(graph.guards)
@@ -48,27 +49,36 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in seen.unguarded)}
     guarded = [guard.originating_source for guard in (*guards, *seen.unguarded)]
     sources = list(dict.fromkeys([*guarded, *filter(is_of_frame, seen.looked_at)]))
+    for source in sources:  # two of them may be one value
+        table.number(source)
     surfaces = _surfaces(sources, look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
-    for value in (live(source) for source in sources if source.name):
+    inlined = sorted({*inlined, *sourceless_facts(seen.sourceless.values(), look.values)})
+    refuse_unsaid(seen.functions.values(), look.values)
+    for source in sources:
+        value: Any = live(source) if source.name else None
+        if is_of_a_process(value) and not str(source.name).startswith(("G['__builtins_dict__", "G['__import_")):
+            raise Refused(f"it calls {value.__name__}() by another name, which differs from process to process")
         if is_chance(value):
             raise Refused("it reads a generator of Python's random, whose numbers are drawn while tracing")
-        if state.is_comptime(value):
-            raise Refused("it calls code at compile time (comptime), which has to be called in each process")
+        if (what := state.acts_while_traced(value)) is not None:
+            raise Refused(f"it uses {what} while it is traced, which has to be done in each process")
+    names = compares_identity(_codes(frame, seen))
     if dynamo.refers_to_others(table, [name for name, _, _ in installed]):
         raise Refused("it refers to a global that another trace installed")
     return Record(
         code=code_to_plain(output.bytecode),
         installed=installed,
-        imports=dict(graph.import_sources),
+        imports={**graph.import_sources, **_imported(table.sources, look)},
         sources=table.rows,
         texts=texts.rows,
         guards=rows,
         facts=list(facts.values()),
         surfaces=surfaces,
         asked=sorted(asked),
-        spaces=_spaces(frame, seen, sources, look, asked),
+        looked_for=sorted(looked_for),
+        spaces=_spaces(frame, seen, sources, look, looked_for),
         inlined=[[module, path, texts.number(text)] for module, path, text in inlined],
         sizes=[[table.number(source), *one] for source, one in known.items() if source in table],
         key_order=[table.number(source) for source in sorted(graph.guard_on_key_order, key=lambda s: str(s.name))],
@@ -80,6 +90,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         pgo=sizes.pack_sizes(frame.code, frame.closure),
         scope=list(profile_scope()),
         sharing=sharing_of(sources, look),
+        one=one_text(table.sources, look, names=names),
+        names=names,
         seed=hash_seed() if iterates_over_sets((frame.code, *seen.inlined)) else None,
         empty=bool(graph.is_empty_graph()),
         side_effects=list(graph.get_replayed_side_effect_source_refs()),
@@ -102,6 +114,13 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
         raise Refused("it is exported")
     if graph.shape_env.specializations:
         raise Refused("mark_dynamic(specialize_on=...) compiles it several times")
+
+
+def _imported(sources: Iterable[Source], look: Looking) -> dict[str, str]:
+    """Modules that an earlier trace has put among these globals already, under the same names."""
+    roots = {root for source in sources if isinstance(root := root_of(source), GlobalSource)}
+    held = {root.global_name: look.live(root) for root in roots if root.global_name.startswith("__import_")}
+    return {name: value.__name__ for name, value in held.items() if isinstance(value, types.ModuleType)}
 
 
 def _forget_stale(graph: Any, seen: Seen) -> None:
@@ -137,17 +156,7 @@ def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, text
     return [[number, texts.number(text)] for number, text in found.items()]
 
 
-def sharing_of(sources: Iterable[Source], look: Looking) -> str:
-    """Of the inputs that are tensors, in the order of their names."""
-    tensors = [source for source in dict.fromkeys(sources) if source in look.sizes]
-    for source in tensors:
-        root = root_of(source)
-        if isinstance(root, GlobalSource) and root.global_name.startswith(("__builtins", "_1", "___")):
-            raise Refused(f"a tensor in {source.name}")
-    return sharing_text([look.live(source) for source in sorted(tensors, key=lambda s: str(s.name))])
-
-
-def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, asked: set[str]) -> list[Plain]:
+def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, looked_for: set[str]) -> list[Plain]:
     """Of each module whose globals or attributes traced code reads, which of the names that it asks for are there."""
     names = {value.__name__ for source in sources if (value := _module(look, source)) is not None}
     for code, space in seen.inlined.items():
@@ -158,8 +167,8 @@ def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, 
             names.add(module)
         elif code.co_names and not comes_with_torch(code.co_filename):
             raise Refused(f"it traced through {code.co_name}, whose globals are no module's ({space.get('__name__')})")
-    found: list[Plain] = [["", space_text(frame.globals, asked)]]
-    return found + [[name, space_text(vars(sys.modules[name]), asked)] for name in sorted(names)]
+    found: list[Plain] = [["", space_text(frame.globals, look.asked, looked_for)]]
+    return found + [[name, space_text(vars(sys.modules[name]), look.asked, looked_for)] for name in sorted(names)]
 
 
 def _module(look: Looking, source: Source) -> types.ModuleType | None:
@@ -168,13 +177,38 @@ def _module(look: Looking, source: Source) -> types.ModuleType | None:
 
 
 def _refuse_chance(frame: Frame, seen: Seen) -> None:
-    """Python's `id` and `hash` give other numbers in another process, and Dynamo folds them in."""
-    for code, space in ((frame.code, frame.globals), *seen.inlined.items()):
-        top = str(space.get("__name__", "")).partition(".")[0]
-        if top != "torch" and top not in sys.stdlib_module_names:
-            for name in ("id", "hash"):
-                if name in code.co_names and name not in space:
-                    raise Refused(f"{code.co_name} asks for {name}(), which differs from process to process")
+    """What differs from process to process, or with the place of code in its file, and Dynamo folds in."""
+    if seen.chance:
+        raise Refused(f"it folds in {seen.chance[0]}")
+    codes = _codes(frame, seen)
+    for code in users_code(codes):
+        for name in OF_A_PROCESS:
+            if name in code.co_names and name not in codes[code]:
+                raise Refused(f"{code.co_name} asks for {name}(), which differs from process to process")
+        if lines := _LINES & (asked := asked_names((code,))):
+            raise Refused(f"{code.co_name} asks for {min(lines)}: files and lines are in no record")
+        if (held := next((name for name in sorted(asked) if _is_added(name)), None)) is not None:
+            raise Refused(f"{code.co_name} asks for {held}, which somebody put among Python's builtins")
+        if special := _NUMBERS & asked:
+            raise Refused(f"{code.co_name} asks for {min(special)}, which differs from process to process")
+
+
+def _is_added(name: str) -> bool:
+    """Whether it is a constant among Python's builtins, which has no guard there."""
+    held = vars(builtins).get(name)
+    return isinstance(held, (int, float, str, bytes, tuple)) and not name.startswith("_")
+
+
+def _codes(frame: Frame, seen: Seen) -> dict[types.CodeType, dict[str, Any]]:
+    return {frame.code: frame.globals, **seen.inlined}
+
+
+_LINES = frozenset(
+    """
+    co_firstlineno co_filename co_lines co_positions co_linetable tb_lineno f_lineno lineno extract_tb extract_stack
+    """.split()
+)
+_NUMBERS = frozenset(("__hash__", "__repr__"))
 
 
 def _installed(graph: Any, frame: Frame, seen: Seen) -> list[Plain]:

@@ -20,8 +20,8 @@ from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
 from .codes import hash_seed
 from .record import Record
-from .recording import sharing_of
 from .rules import Looking, surface_text
+from .sharing import one_text, sharing_of
 from .spaces import space_text
 from .traced import moved_code
 
@@ -41,6 +41,8 @@ def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGrap
     learnt = profiles and may_be_told() and record.scope == list(profile_scope())
     if not learnt and sizes.vary(record.pgo) and not sizes.are_known(frame.code, frame.closure):
         raise Refused("its sizes varied in another process, and no profile says so here")
+    if (name := sizes.more_varies(frame.code, frame.closure, record.pgo)) is not None:
+        raise Refused(f"the sizes of {name} have varied in this process, and a trace would make them dynamic")
     rename = {name: state.fresh_name(kind) for name, kind, _ in record.installed}
     with ExitStack() as undo:
         cleanups: list[Any] = []
@@ -107,9 +109,13 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
         _same(record.texts[text], now, f"the names or keys of {sources[number].name}")
     for name, text in record.spaces:
         space = vars(_module(name)) if name else frame.globals
-        _same(text, space_text(space, record.asked), f"which names are there in {name or 'its module'}")
+        _same(
+            text, space_text(space, record.asked, record.looked_for), f"which names are there in {name or 'its module'}"
+        )
     if sharing_of(sources, look) != record.sharing:
         raise Refused("other tensors are one, or share memory")
+    if one_text(sources, look, names=record.names) != record.one:
+        raise Refused("other values are one object")
     inlined = [(module, path, record.texts[text]) for module, path, text in record.inlined]
     if (moved := moved_code(inlined, look.values)) is not None:
         raise Refused(moved)

@@ -6,7 +6,12 @@ A fingerprint says at least what the guard checks, and beside it what a trace ma
 from __future__ import annotations
 
 import collections
+import datetime
+import decimal
+import fractions
+import pathlib
 import types
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,11 +84,20 @@ def _type(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
     # Whether some containers are empty Dynamo asks under no guard but this one.
     more = f" {bool(value)}" if type(value) in _CONTAINERS else ""
+    if isinstance(value, _COMPARED):
+        more = f" {value!r}"
     return look.values.classes.text(type(value)) + more
 
 
 _CONTAINERS = (
     dict, list, set, tuple, frozenset, collections.OrderedDict, collections.deque, collections.defaultdict,
+)  # fmt: skip
+
+
+# Dynamo compares and hashes these at once, under the guard on their type alone.
+_COMPARED = (
+    decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, bytes,
+    bytearray, complex, uuid.UUID, pathlib.PurePath,
 )  # fmt: skip
 
 
@@ -205,7 +219,7 @@ def _tensor(look: Looking, source: Source, arguments: Arguments) -> str:
     if source not in look.sizes:
         raise Refused("a tensor that is no input of the graph")
     size, stride, marked = look.sizes[source]
-    return tensor_text(look.live(source), size, stride, marked, look.values)
+    return tensor_text(look.live(source), size, stride, marked, look.values, look.asked)
 
 
 @_rule("DUPLICATE_INPUT")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -17,14 +17,15 @@ _ALIGNMENT = 64  # what Inductor trusts a static input's address to be a multipl
 _MARKS = """
     _dynamo_dynamic_indices _dynamo_weak_dynamic_indices _dynamo_unbacked_indices _dynamo_strict_unbacked_indices
     _dynamo_static_indices _dynamo_static_input_type _dynamo_dynamic_range _dynamo_shape_ids _dynamo_unbacked_bounds
-    _dynamo_hint_overrides
+    _dynamo_hint_overrides _dynamo_propagated_dynamic_indices _specialize_on _dynamo_unspecialized_indices
 """.split()
 
 
-def tensor_text(value: Any, size: Sequence[Any], stride: Sequence[Any], marked: bool, values: Values) -> str:
+def tensor_text(
+    value: Any, size: Sequence[Any], stride: Sequence[Any], marked: bool, values: Values, asked: Collection[str]
+) -> str:
     """size, stride: as guarded, None where dynamic. marked: the trace marks it as static, whatever it was before.
-
-    Raises Refused.
+    asked: names that the traced code asks for. Raises Refused.
     """
     if not isinstance(value, torch.Tensor):
         raise Refused(f"a tensor was here; now {type(value).__qualname__}")
@@ -52,8 +53,20 @@ def tensor_text(value: Any, size: Sequence[Any], stride: Sequence[Any], marked: 
         value.storage_offset(),
         _marks(value, marked),
         value.data_ptr() % _ALIGNMENT == 0 if marked else None,
+        _beneath(value) if any(map(_is_of_storages, asked)) else None,
     )
     return repr(facts)
+
+
+def _is_of_storages(name: str) -> bool:
+    return "storage" in name or name == "_base" or name.startswith(("as_strided", "set_", "resize"))
+
+
+def _beneath(value: torch.Tensor) -> str:
+    """What lies under a tensor: Dynamo folds it in, and code made for more memory would read past its end."""
+    base = value._base
+    under = None if base is None else (str(base.dtype), [*base.shape], [*base.stride()], base.requires_grad)
+    return f"{value.untyped_storage().nbytes()} {under}"
 
 
 def _marks(value: torch.Tensor, marked: bool) -> str:
@@ -80,8 +93,14 @@ def sharing_text(tensors: Sequence[torch.Tensor]) -> str:
         if len(group) > 1:
             members = [tensors[position] for position in group]
             described = [
-                (position, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor._is_view())
+                (position, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), _base(tensor))
                 for position, tensor in zip(group, members, strict=True)
             ]
             groups.append((described, members[0].untyped_storage().nbytes()))
     return sha256_hex(repr((one, groups)).encode())[:16]
+
+
+def _base(tensor: torch.Tensor) -> Any:
+    """AOTAutograd rebuilds inputs that share a storage from it."""
+    base = tensor._base
+    return None if base is None else ([*base.shape], [*base.stride()])

@@ -7,6 +7,7 @@ replaced, what a decorator wraps.
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import sys
 import types
@@ -14,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..torch_api.frames.plain import Refused
-from .classes import module_of
+from .chance import is_of_a_process
+from .classes import is_library, module_of
 from .codes import nested
 from .values import Values
 
@@ -37,6 +39,44 @@ def inlined_facts(
             module, path, text = _find(code, space, values)
             facts[module, path] = text
     return [(module, path, text) for (module, path), text in sorted(facts.items())]
+
+
+def sourceless_facts(reached: Iterable[Any], values: Values) -> list[tuple[str, str, str]]:
+    """Of classes, members of enums, builtins and modules that the trace reached through no source: nothing guards what
+    it read of them. Raises Refused for a module of the user's, and for what no name leads to.
+    """
+    facts = []
+    for value in reached:
+        if isinstance(value, enum.Enum):
+            value = type(value)
+        if isinstance(value, types.ModuleType):
+            if not _is_known(value.__name__):
+                raise Refused(f"it reads module {value.__name__}, which a function holds, under no guard")
+        elif not isinstance(value, type):
+            if is_of_a_process(value):
+                raise Refused(f"a function holds {value.__name__}(), which differs from process to process")
+            values.identity(value)
+        elif not _is_known(value.__module__):
+            values.identity(value)  # refuses
+            if named(value.__module__, value.__qualname__) is not value:
+                raise Refused(f"it reads class {value.__qualname__}, which no name leads to, under no guard")
+            facts.append((value.__module__, value.__qualname__, _text(value, values)))
+    return facts
+
+
+def _is_known(module: str) -> bool:
+    return is_library(module) or module.partition(".")[0] == "torch"
+
+
+def refuse_unsaid(functions: Iterable[types.FunctionType], values: Values) -> None:
+    """Raises Refused for a function, reached through no source, that holds what nothing guards and nothing says."""
+    for function in functions:
+        held = function.__defaults__ or function.__kwdefaults__ or function.__closure__
+        if held and id(function) not in values.functions and not _is_known(function.__module__ or ""):
+            with contextlib.suppress(Refused):
+                if named(function.__module__, function.__qualname__) is function:
+                    continue
+            raise Refused(f"{function.__qualname__} holds values under no guard, and no name leads to it")
 
 
 def moved_code(facts: Iterable[tuple[str, str, str]], values: Values) -> str | None:

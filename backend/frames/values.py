@@ -11,7 +11,7 @@ import collections
 import enum
 import functools
 import os
-import random
+import re
 import sys
 import types
 from collections.abc import Iterable
@@ -23,7 +23,8 @@ from warmgraph.hashing import sha256_hex
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of
-from .classes import Classes, is_heap_type, module_of
+from .chance import CHANCE, HARMLESS, STATEFUL
+from .classes import Classes, counted, is_heap_type, module_of, refuse_own_checks
 from .codes import code_digest
 
 _TORCH_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device)
@@ -34,6 +35,7 @@ _DESCRIPTORS = (
     types.MemberDescriptorType,
     types.ClassMethodDescriptorType,
 )
+_OPERATORS = (compat.OpOverload, compat.OpOverloadPacket, HigherOrderOperator)
 _KEYS: Any = type({}.keys())
 _MAX_KEYS = 5_000
 _DISABLED = "__dynamo_disable"  # hung on torch's own functions when they are first called eagerly
@@ -47,6 +49,7 @@ class Values:
         self._busy: set[int] = set()
         self._covered: dict[int, types.CodeType] = {}
         self.words: set[str] = set()  # texts that were compared: any of them may be the name of a variable
+        self.functions: dict[int, types.FunctionType] = {}  # of which all was said
 
     def code(self, code: types.CodeType) -> str:
         self._covered[id(code)] = code
@@ -79,7 +82,7 @@ class Values:
         if kind is slice:
             return f"slice:{','.join(map(self.constant, (value.start, value.stop, value.step)))}"
         if isinstance(value, enum.Enum):
-            return f"enum:{self.classes.text(kind)}.{value.name}={self._held(value.value)}"
+            return f"enum:{self.classes.text(kind)}.{value.name}"  # the class says its members
         if isinstance(value, type):
             return f"class:{self.classes.text(value)}"
         if kind is types.CodeType:
@@ -96,6 +99,7 @@ class Values:
         if id(function) in self._busy:
             return "again"
         self._busy.add(id(function))
+        self.functions[id(function)] = function
         try:
             parts = [f"{function.__module__}.{function.__qualname__}", self.code(function.__code__), marks]
             parts += [self._held(value, strict) for value in (function.__defaults__, function.__kwdefaults__)]
@@ -126,37 +130,51 @@ class Values:
         return self._held(value)
 
     def _held(self, value: Any, strict: bool = False) -> str:
-        """What a function or class holds. What of it matters has guards of its own, unless strict."""
+        """What a function or class holds. What of an object matters has guards of its own, unless strict."""
         if isinstance(value, types.FunctionType):
             return self.function(value, strict=strict)
         if isinstance(value, type):
-            return self.classes.text(value) if strict else name_of(value)
-        if not strict and type(value) in (tuple, list):
-            return f"{type(value).__name__}[{','.join(map(self._held, value))}]"
+            return self.classes.text(value) if strict else self.classes.mention(value)
+        if isinstance(value, enum.Enum):
+            return f"{self.classes.mention(type(value))}.{value.name}"
+        if not strict and isinstance(value, tuple):  # also a named one
+            return f"{name_of(type(value))}[{','.join(map(self._held, value))}]"
+        if not strict and type(value) is list:
+            return f"list[{','.join(map(self._held, value))}]"
         if not strict and type(value) in (set, frozenset):  # in each process in another order
             return f"{type(value).__name__}[{','.join(sorted(map(self._held, value)))}]"
-        if not strict and isinstance(value, enum.Enum):  # of its class, perhaps the one that is being said
-            return f"enum:{name_of(type(value))}.{value.name}={value.value!r}"
         if not strict and type(value) in (dict, collections.OrderedDict, types.MappingProxyType):
             items = [f"{self._held(key)}={self._held(item)}" for key, item in value.items()]
             return f"dict[{','.join(items)}]"
         try:
             return self.constant(value)
         except Refused:
-            if strict:
+            return self.identity(value) if strict else self._object(value)
+
+    def _object(self, value: Any) -> str:
+        """What stands for itself by name, or an object's class and its plain attributes."""
+        if isinstance(value, re.Pattern):
+            return f"pattern:{value.flags} {value.pattern!r}"
+        if isinstance(value, (types.BuiltinFunctionType, types.ModuleType, *_DESCRIPTORS, *_OPERATORS)):
+            try:
                 return self.identity(value)
-            return f"<{name_of(type(value))} {self._attributes(value)}>"
+            except Refused:
+                pass
+        return f"<{name_of(type(value))} {self._attributes(value)}>"
 
     def _attributes(self, value: Any) -> str:
         """Plain attributes of an object by value, of others the names (a descriptor that a class holds, say)."""
         kind = type(value)
         if isinstance(value, (torch.Tensor, torch.nn.Module, types.ModuleType)) or not is_heap_type(kind):
             return ""
+        return f"{self.classes.mention(kind)} {short(chr(10).join(self.plain_attributes(value)))}"
+
+    def plain_attributes(self, value: Any) -> list[str]:
         found = []
         for name, held in sorted(getattr(value, "__dict__", {}).items()):
             text = repr(held) if type(held) in (bool, int, float, str, type(None)) else name_of(type(held))
             found.append(f"{name}={text}")
-        return f"{self.classes.shallow_text(kind)} {short(chr(10).join(found))}"
+        return found
 
     # -- objects
 
@@ -165,15 +183,19 @@ class Values:
         if isinstance(value, types.ModuleType):
             return self.module(value)
         if isinstance(value, type):
-            return f"class:{self.classes.text(value)}"
+            refuse_own_checks(value)
+            return f"class:{self.classes.text(value)}{counted(value)}{marks_of(value)}"
         if isinstance(value, types.FunctionType):
             return f"function:{self.function(value, strict=True)}"
         if isinstance(value, (types.BuiltinFunctionType, types.BuiltinMethodType)):
-            return f"builtin:{self._owner(value)}.{value.__qualname__}"
+            name = f"{self._owner(value)}.{value.__qualname__}"
+            if value.__name__ in STATEFUL or (name.startswith("sys.") and name not in HARMLESS):
+                raise Refused(f"{name}() differs from process to process")
+            return f"builtin:{name}{marks_of(value)}"
         if isinstance(value, _DESCRIPTORS):
             return f"descriptor:{name_of(value.__objclass__)}.{value.__name__}"
         if isinstance(value, (compat.OpOverload, compat.OpOverloadPacket)):
-            return f"op:{value}"
+            return f"op:{value}{marks_of(value)}"
         if isinstance(value, HigherOrderOperator):
             return f"hop:{name_of(type(value))}:{value}"
         if isinstance(value, (property, staticmethod, classmethod)):
@@ -192,7 +214,7 @@ class Values:
             return f"ops:{value.__name__}"
         if sys.modules.get(value.__name__) is not value:
             raise Refused(f"module {value.__name__} is not the one of that name")
-        if value.__name__ in _CHANCE:
+        if value.__name__ in CHANCE:
             raise Refused(f"it reads module {value.__name__}: what that gives may be folded in")
         return f"module:{value.__name__}"
 
@@ -227,8 +249,10 @@ class Values:
             return self.classes.text(value)
         if isinstance(value, (list, tuple, collections.deque)):
             return f"{name_of(type(value))} {len(value)}"
-        if isinstance(value, types.ModuleType):
-            return ""  # see `spaces`
+        if isinstance(value, types.ModuleType):  # of its names see `spaces`
+            return "" if type(value) is types.ModuleType else self.classes.text(type(value))
+        if any("__class__" in vars(base) for base in type(value).__mro__[:-1] if base.__module__ != "builtins"):
+            raise Refused(f"an object of {name_of(type(value))} says itself what its class is")
         names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith("_dynamo_")]
         for base in type(value).__mro__:
             slots = vars(base).get("__slots__", ())
@@ -247,16 +271,6 @@ class Values:
             return self.constant(value)
         except Refused:
             return self.identity(value)
-
-
-# Modules whose functions give something else each time.
-_CHANCE = frozenset("random secrets uuid time datetime".split())
-
-
-def is_chance(value: Any) -> bool:
-    """Whether it gives, or is part of what gives, something else each time."""
-    bound = isinstance(value, (types.MethodType, types.BuiltinMethodType))
-    return isinstance(value.__self__ if bound else value, random.Random)
 
 
 def _has_slot(value: Any, base: type, name: str) -> bool:

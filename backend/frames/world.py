@@ -28,6 +28,7 @@ def world() -> dict[str, str]:
 def frame_key(frame: Frame, around: dict[str, str], values: Values) -> str:
     """Raises Refused. Kinds of arguments are in it only so that few records share a key."""
     code = frame.code
+    state.refuse_taught(code)
     module = frame.globals.get("__name__") if not code.co_name.startswith("torch_dynamo_resume") else "resume"
     lines = [
         f"frame {FORMAT}",

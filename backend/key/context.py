@@ -11,9 +11,9 @@ from warmgraph.hashing import KeyContext
 
 from ..artifact.guards import overlapping
 from ..torch_api import compile as compat
+from ..torch_api.entrances.specialized import assumed, is_specialized, shown
 from ..torch_api.generated_code import wrapper_module
 from ..torch_api.ranks import places
-from ..torch_api.specialized import assumed, is_specialized, shown
 from .compiler_settings import settings_in_force
 from .custom_code import custom_code, triton_kernel
 from .saved_tensors_hooks import inlined_hooks

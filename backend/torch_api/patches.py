@@ -101,6 +101,21 @@ PATCHES = {
         ("self", "name", "value"),
         "restored frames",
     ),
+    "values without a source": Patch(
+        "torch._dynamo.variables.builder", "SourcelessBuilder.create", ("tx", "value"), "restored frames"
+    ),
+    "text of objects": Patch(
+        "torch._dynamo.variables.object_protocol", "generic_repr", ("tx", "obj"), "restored frames", everywhere=True
+    ),
+    "text of values": Patch(
+        "torch._dynamo.variables.object_protocol", "generic_str", ("tx", "obj"), "restored frames", everywhere=True
+    ),
+    "text by a builtin": Patch(
+        "torch._dynamo.variables.builtin",
+        "BuiltinVariable.call_function",
+        ("self", "tx", "args", "kwargs"),
+        "restored frames",
+    ),
     "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), "verified hits", everywhere=True),
     "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), "verified hits"),
     "place: coordinate": Patch(_MESH, "DeviceMesh.get_coordinate", ("self",), _RANKS),

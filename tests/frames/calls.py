@@ -23,8 +23,30 @@ def net(): return Net()
 
 
 def sizes(module: Any, task: dict[str, Any]) -> Any:
-    compiled = torch.compile(module.scale, backend="warmgraph")
+    compiled = torch.compile(module.scale, backend=task["backend"])
     return [steps.plain(compiled(torch.arange(float(n)))) for n in task["sizes"]]
+
+
+def limited(module: Any, task: dict[str, Any]) -> Any:
+    """Raises where more than three graphs are compiled."""
+    compiled = torch.compile(module.scale, backend=task["backend"], fullgraph=True)
+    with torch._dynamo.config.patch(recompile_limit=3):
+        return [steps.plain(compiled(torch.arange(float(n)))) for n in task["sizes"]]
+
+
+def settled(module: Any, task: dict[str, Any]) -> Any:
+    """Calls, and one of another size while nothing may be compiled: raises where no graph for all sizes is there."""
+    if task["way"] == "dynamic_sources":
+        torch.compiler.config.dynamic_sources = "L['x']"
+    compiled = torch.compile(module.scale, backend=task["backend"])
+    with torch.compiler.set_stance("eager_then_compile" if task["way"] == "eager_then_compile" else "default"):
+        for n in task["sizes"]:
+            x = torch.arange(float(n))
+            if task["way"] == "propagated":  # as AOTAutograd marks what a graph with dynamic sizes returns
+                x._dynamo_propagated_dynamic_indices = {0}
+            compiled(x)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        return steps.plain(compiled(torch.arange(9.0)))
 
 
 def training(module: Any, task: dict[str, Any]) -> Any:
@@ -47,10 +69,11 @@ def main(task: dict[str, Any]) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     torch._inductor.config.fallback_by_default = True
+    torch.compiler.config.job_id = task["job"]
     warnings.simplefilter("ignore")
     patches.uninstall()  # the server's own first compile
     torch._dynamo.utils.counters.clear()
-    steps_of = {"sizes": sizes, "training": training}
+    steps_of = {"sizes": sizes, "training": training, "limited": limited, "settled": settled}
     import warmgraph.backend.backend as backend
 
     backend.warmgraph.prepare()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 
-def _default() -> tuple[Any, ...]:
+def _default(scene: Any = None) -> tuple[Any, ...]:
     return (torch.arange(4.0),)
 
 
@@ -17,9 +17,11 @@ def _default() -> tuple[Any, ...]:
 class Probe:
     """program, entry: source, and the function compiled of it (`model`: an instance of MLP). edit: (old, new) in the
     source. change: of the loaded scene. around: a context for the call. args: of the call. restores: the change does
-    not matter, and the frame must be restored. agrees: results may be the same before and after. refused: text in the
-    reason why it is never recorded. after: whether the change can also be made between two calls. before: what every
-    step does first. random: results are random.
+    not matter, and the frame must be restored. agrees: results may be the same before and after. seen: they are, and
+    nothing may be restored all the same. refused: text in the reason why it is never recorded. after: whether the
+    change can also be made between two calls. before: what every step does first. random: results are random.
+    as_is: for values that a call changes, or that are one with what the module holds: `args` is given the scene,
+    nothing is copied, and plain torch's call has a scene of its own.
     """
 
     program: str
@@ -27,13 +29,15 @@ class Probe:
     edit: tuple[str, str] | None = None
     change: Callable[[Any], Any] | None = None
     around: Callable[[], Any] | None = None
-    args: Callable[[], tuple[Any, ...]] = _default
+    args: Callable[..., tuple[Any, ...]] = _default
     restores: bool = False
     agrees: bool = False
+    seen: bool = False
     refused: str | None = None
     after: bool = True
     before: Callable[[], Any] | None = None
     random: bool = False
+    as_is: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -57,11 +61,11 @@ def set_(path: str, value: Any) -> Callable[[Any], None]:
     return change
 
 
-def args(make: Callable[[], tuple[Any, ...]]) -> Callable[[Any], None]:
-    """Other arguments."""
+def args(make: Callable[..., tuple[Any, ...]]) -> Callable[[Any], None]:
+    """Other arguments; `make` is called as `Probe.args` is."""
 
     def change(scene: Any) -> None:
-        scene.args = make()
+        scene.args = scene.made(make)
 
     return change
 

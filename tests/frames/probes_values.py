@@ -202,6 +202,7 @@ value(
     "isinst_meta",
     "__instancecheck__",
     edit=("def __instancecheck__(cls, o): return False", "def __instancecheck__(cls, o): return True"),
+    refused="isinstance",
 )
 value("desc", "its code", edit=("def __get__(self, o, t): return 3.0", "def __get__(self, o, t): return 4.0"))
 value("desc", "its class", change=lambda s: setattr(s.m.Desc, "__get__", lambda self, o, t: 9.0))

@@ -14,8 +14,9 @@ from probe import frames
 
 @pytest.fixture
 def call(ask, tmp_path):
-    def call(step, what="sizes", sizes=(3, 5, 7), **environment):
-        return ask(tmp_path, step, environment, module="calls", what=what, sizes=list(sizes))
+    def call(step, what="sizes", sizes=(3, 5, 7), way="", backend="warmgraph", job=None, **environment):
+        task = {"what": what, "sizes": list(sizes), "way": way, "job": job, "backend": backend}
+        return ask(tmp_path, step, environment, module="calls", **task)
 
     return call
 
@@ -32,6 +33,38 @@ def test_another_order_of_sizes_gives_the_same(call):
     cold = call("cold", sizes=(3, 5, 7))
     warm = call("warm", sizes=(7, 3, 5))
     assert warm["result"] == [cold["result"][n] for n in (2, 0, 1)]
+
+
+def test_sizes_of_many_processes_do_not_use_up_the_limit_of_recompiles(call):
+    """Each recorded one size: restored one by one they would be more graphs than torch lets one function have."""
+    sizes = (3, 5, 7, 9, 11)
+    for size in sizes:
+        call(f"size-{size}", "limited", (size,), WARMGRAPH_PGO="0")
+    found = [call(way, "limited", sizes, backend=way, WARMGRAPH_PGO="0") for way in ("warmgraph", "inductor")]
+    assert found[0]["result"] == found[1]["result"]
+
+
+# What is called before a graph for all sizes has to be there, and whether each process is a job with profiles of sizes.
+SETTLED = {
+    "two sizes": ("", (3, 5), False),
+    "two sizes, with profiles": ("", (3, 5), True),
+    "eager_then_compile": ("eager_then_compile", (3, 5), False),
+    "a mark of AOTAutograd's": ("propagated", (5,), False),
+    "dynamic_sources": ("dynamic_sources", (5,), False),
+}
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_sizes_of_many_processes_are_not_restored_where_a_graph_for_all_is_due(name, call):
+    """Each recorded one size."""
+    way, sizes, profiles = SETTLED[name]
+
+    def step(folder, *more):
+        return call(folder, *more, job=folder if profiles else None, WARMGRAPH_PGO=str(int(profiles)))["result"]
+
+    step("three", "sizes", (3,))
+    step("five", "sizes", (5,))
+    assert step("ours", "settled", sizes, way) == step("plain", "settled", sizes, way, "inductor")
 
 
 def test_training_is_restored_to_the_bit(call):

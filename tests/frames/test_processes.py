@@ -33,6 +33,25 @@ def test_a_set_that_code_iterates_over_counts_in_its_order(run_python):
         assert got == wanted, seed
 
 
+SEED = (
+    HEAD
+    + """
+def f(x):
+    return x * ("abc".__hash__() % 1000), str({"a", "b", "c"})
+got, wanted = torch.compile(f, backend="warmgraph")(torch.ones(2)), f(torch.ones(2))
+print(json.dumps([got[0].tolist(), got[1], wanted[0].tolist(), wanted[1]]))
+"""
+)
+
+
+@pytest.mark.exhaustive
+def test_hashes_and_texts_of_sets_are_those_of_this_process(run_python):
+    """Both differ from seed to seed."""
+    for seed in (2, 5, 11):
+        *got, number, text = run_python(SEED, PYTHONHASHSEED=seed)
+        assert got == [number, text], seed
+
+
 AVAILABLE = (
     HEAD
     + """

@@ -53,8 +53,8 @@ def make_resume(
 ) -> Any:
     """place: gives code its lines and file in this process."""
     packed, name, factory, (boxed, prefix, blocks) = data
-    code = place(code_from_plain(packed, rename))
     original = original_of(root)
+    code = _once(place(code_from_plain(packed, rename)), original)
     ContinueExecutionCache.generated_code_metadata[code] = ResumeFunctionMetadata(
         original,
         instructions=_instructions(original),
@@ -69,6 +69,20 @@ def make_resume(
         return types.FunctionType(code, space, name, None, closure)
 
     return make
+
+
+# By the id of the code that they continue, which is kept alive.
+_made: dict[int, tuple[types.CodeType, list[types.CodeType]]] = {}
+
+
+def _once(code: types.CodeType, original: types.CodeType) -> types.CodeType:
+    """The same object for equal code, as in a trace: what is compiled for it hangs on it."""
+    _, known = _made.setdefault(id(original), (original, []))
+    for one in known:
+        if one == code and one.co_linetable == code.co_linetable:
+            return one
+    known.append(code)
+    return code
 
 
 def _instructions(code: types.CodeType) -> list[Any]:

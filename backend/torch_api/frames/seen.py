@@ -28,15 +28,20 @@ _SERVED = ((2, 13), (2, 15))
 @dataclass(slots=True)
 class Seen:
     """looked_at: sources of values that the trace asked anything of, guarded or not. inlined: code that was traced
-    through, with the globals it reads. marked: ids of tensors that the trace marked as static. unguarded: guards that
-    torch leaves out. graphs: by backend id, where a compiled graph is kept, or why it is not. installed: globals of
-    each OutputGraph, by its id.
+    through, with the globals it reads. marked: ids of tensors that the trace marked as static. unguarded: guards
+    that torch leaves out. sourceless: classes, modules and members of enums by id that the trace reached through no
+    source, so that nothing about them has a guard; functions: such functions that it traced through. chance: what
+    it folded in that is something else in each process. graphs: by backend id, where a compiled graph is kept, or
+    why it is not. installed: globals of each OutputGraph, by its id.
     """
 
     looked_at: dict[Any, None] = field(default_factory=dict)
     inlined: dict[types.CodeType, dict[str, Any]] = field(default_factory=dict)
     marked: dict[int, Any] = field(default_factory=dict)
     unguarded: list[Any] = field(default_factory=list)
+    sourceless: dict[int, Any] = field(default_factory=dict)
+    functions: dict[int, types.FunctionType] = field(default_factory=dict)
+    chance: list[str] = field(default_factory=list)
     graphs: dict[str, Any] = field(default_factory=dict)
     installed: dict[int, dict[str, Any]] = field(default_factory=dict)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -23,9 +25,11 @@ def pack_sizes(code: types.CodeType, closure: Any) -> Plain:
     state = pgo.get_code_state().get(_id(code, closure))
     if state is None:
         return {}
-    return {
-        name: [_pack(one.scalar), _pack(one.size), _pack(one.stride)] for name, one in state.automatic_dynamic.items()
-    }
+    return {name: _packed(one) for name, one in state.automatic_dynamic.items()}
+
+
+def _packed(entry: Any) -> Plain:
+    return [_pack(entry.scalar), _pack(entry.size), _pack(entry.stride)]
 
 
 def are_known(code: types.CodeType, closure: Any) -> bool:
@@ -59,14 +63,36 @@ def _unpack(value: Plain) -> Any:
     return tuple(map(_unpack, value)) if isinstance(value, list) else value
 
 
+def more_varies(code: types.CodeType, closure: Any, data: Plain) -> str | None:
+    """The first input that a trace would make dynamic after what this process has seen."""
+    state = pgo.get_code_state().get(_id(code, closure))
+    if state is None or not torch._dynamo.config.automatic_dynamic_shapes:
+        return None
+    for name, entry in _entries(data):
+        known = state.automatic_dynamic.get(name)
+        if known is not None:
+            both = copy.copy(known)
+            both |= entry
+            if _packed(both) != _packed(entry):
+                return str(name)
+    return None
+
+
 def restore_sizes(code: types.CodeType, closure: Any, data: Plain) -> None:
     """As if this process had traced the frame: the next call with other sizes makes them dynamic."""
     if not data:
         return
     known = pgo.get_code_state()[_id(code, closure)].automatic_dynamic
+    for name, entry in _entries(data):
+        if name in known:
+            known[name] |= entry
+        else:
+            known[name] = entry
+
+
+def _entries(data: Plain) -> Iterator[tuple[str, Any]]:
     for name, (scalar, size, stride) in data.items():
-        if name not in known:
-            known[name] = pgo.FrameStateSizeEntry(_unpack(scalar), _unpack(size), _unpack(stride))
+        yield name, pgo.FrameStateSizeEntry(_unpack(scalar), _unpack(size), _unpack(stride))
 
 
 def mark_static(tensor: torch.Tensor) -> None:

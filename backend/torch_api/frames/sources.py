@@ -53,6 +53,11 @@ class SourceTable:
     def __contains__(self, source: Source) -> bool:
         return source in self._numbers
 
+    @property
+    def sources(self) -> list[Source]:
+        """By number."""
+        return list(self._numbers)
+
     def number(self, source: Source) -> int:
         """Raises Refused."""
         found = self._numbers.get(source)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import locale
 import os
 import sys
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,12 +16,14 @@ import torch._dynamo
 import torch._functorch.pyfunctorch
 from torch._dynamo import convert_frame, graph_bytecode_inputs, trace_rules
 from torch._dynamo.bytecode_transformation import unique_id
+from torch._dynamo.code_context import code_context
+from torch._dynamo.decorators import DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager
 from torch._dynamo.eval_frame import _get_error_on_graph_break, innermost_backend
 from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
 from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
 from torch._ops import HigherOrderOperator
-from warmgraph.hashing import foreign
+from warmgraph.hashing import foreign, sha256_hex
 
 from ..settings import values_of
 from .plain import NotServed, Refused
@@ -61,6 +65,12 @@ def refuse_modes() -> None:
         raise Refused("torch.compiler.substitute_in_graph was used")
 
 
+def refuse_taught(code: types.CodeType) -> None:
+    """Raises Refused for a frame that Dynamo was told to make dynamic by calls that it did not trace."""
+    if code_context.has_context(code) and code_context.get_context(code).get("dynamism"):
+        raise Refused("its sizes were learnt from calls that were not traced (the stance eager_then_compile)")
+
+
 def accelerators() -> str | None:
     """What is there beside the CPU. Code may ask for it, and Dynamo folds in what it is told, under no guard."""
     others = {"XPU": torch.xpu, "MPS": torch.backends.mps, "MTIA": torch.mtia}
@@ -95,28 +105,67 @@ def words() -> dict[str, str]:
         "anomaly": f"{torch.is_anomaly_enabled()} {torch.is_anomaly_check_nan_enabled()}",
         "checkpoint": str(torch.autograd._is_checkpoint_valid()),
         "error on a graph break": str(_get_error_on_graph_break()),
+        "attention": str(torch._C._get_overrideable_sdp_enabled()),
+        "dispatch keys": f"{torch._C._dispatch_tls_local_include_set()} {torch._C._dispatch_tls_local_exclude_set()}",
+        "numbers as text": str(sorted(locale.localeconv().items())),
+        "what is traced through": _trace_rules(),
     }
 
 
+def _trace_rules() -> str:
+    """Files that Dynamo skips (`trace_rules.add`), from the folder of torch, and modules that it inlines."""
+    inlined = (getattr(trace_rules, name, ()) for name in ("LEGACY_MOD_INLINELIST", "MOD_INLINELIST"))
+    named = (name for name in trace_rules.manual_torch_name_rule_map if not name.startswith("torch."))
+    return _rules_text(tuple(trace_rules.SKIP_DIRS), *map(tuple, inlined), tuple(named))
+
+
+@functools.lru_cache(maxsize=8)
+def _rules_text(skipped: tuple[str, ...], *inlined: tuple[str, ...]) -> str:
+    site, library = Path(torch.__file__).parent.parent, Path(os.__file__).parent
+    folders = sorted(folder.replace(str(site), "<site>").replace(str(library), "<library>") for folder in skipped)
+    return sha256_hex(repr((folders, sorted(map(sorted, inlined)))).encode())[:16]
+
+
 def settings() -> Iterator[tuple[str, Any]]:
-    """Settings of Dynamo that reach a trace."""
+    """Settings of Dynamo, and of torch.compiler, that reach a trace."""
     for name, value in sorted(values_of(torch._dynamo.config).items()):
         if name not in _SHOW_ONLY and not name.startswith("log_"):
             yield name, value
+    for name, value in sorted(values_of(torch.compiler.config).items()):
+        if name not in _OF_CACHES:
+            yield f"compiler.{name}", value
 
 
 _SHOW_ONLY = frozenset("verbose base_dir debug_dir_root debug_disable_compile_counter".split())
+# Which runs belong together, and torch's own caches.
+_OF_CACHES = frozenset(
+    "job_id pgo_extra_read_key pgo_extra_write_key cache_key_tag force_disable_caches verbose log_file_name".split()
+)
 
 
 def marks_of(function: Any) -> str:
     """What decorators of torch told Dynamo to do with a function (disable, allow in graph, ...). Raises Refused."""
     space = getattr(function, "__dict__", {})
+    code = getattr(function, "__code__", None)
     if space.get("_dynamo_marked_constant", False):
         name = getattr(function, "__qualname__", "a function")
         raise Refused(f"{name} is assume_constant_result: what it gave is folded in under no guard")
     said = [name for name in space if name.startswith(("_torchdynamo", "_dynamo"))]
     said += [name for name in _tables() if id(function) in getattr(trace_rules, name)]
+    if isinstance(code, types.CodeType) and _is_skipped(code.co_filename):
+        said.append("in a folder that is skipped")
     return ",".join(sorted(said))
+
+
+_skipped: dict[int, dict[str, Any]] = {}  # by the id of the rule, by file
+
+
+def _is_skipped(file: str) -> bool:
+    rule = trace_rules.SKIP_DIRS_RE
+    known = _skipped.setdefault(id(rule), {"": rule})  # kept alive
+    if file not in known:
+        known[file] = bool(rule.match(file))
+    return bool(known[file])
 
 
 @functools.cache
@@ -136,10 +185,16 @@ def named_backend(compiler_fn: Any) -> str:
     return repr((inner.compiler_name, options, inner.kwargs.get("mode"), inner.dynamic))
 
 
-def is_comptime(value: Any) -> bool:
-    """Whether it runs the user's code while Dynamo traces."""
+def acts_while_traced(value: Any) -> str | None:
+    """What a call of it does at once while Dynamo traces, in words; None for what is traced."""
     module = sys.modules.get("torch._dynamo.comptime")
-    return module is not None and (value is module or value is module.comptime)
+    if module is not None and (value is module or value is module.comptime):
+        return "comptime"
+    if isinstance(value, (DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager)):
+        return "a setting of Dynamo"
+    if value is torch.seed or value is torch.initial_seed:
+        return "a random seed"
+    return None
 
 
 def is_pytree_registry(value: Any) -> bool:

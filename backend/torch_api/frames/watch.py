@@ -6,7 +6,10 @@ traced through is compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import enum
+import re
+import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch._dynamo.source import is_from_skip_guard_source
@@ -22,6 +25,10 @@ def install() -> None:
     patches.install("static inputs", _marking)
     patches.install("guards left out", _guarding)
     patches.install("installed globals", _installing)
+    patches.install("values without a source", _without_source)
+    patches.install("text of objects", _as_text)
+    patches.install("text of values", _as_text)
+    patches.install("text by a builtin", _called)
 
 
 def _inlining(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,8 +37,80 @@ def _inlining(original: Callable[..., Any]) -> Callable[..., Any]:
         current = seen()
         if current is not None:
             current.inlined[self.f_code] = self.f_globals
+            called = options.get("funcvar", args[-1] if args else None)
+            function = getattr(called, "fn", None)
+            sourced = getattr(called, "source", None) or getattr(called, "source_fn", None)
+            if isinstance(function, types.FunctionType) and not sourced:
+                current.functions[id(function)] = function
 
     return init
+
+
+def _without_source(original: Callable[..., Any]) -> Callable[..., Any]:
+    def create(tx: Any, value: Any) -> Any:
+        current = seen()
+        if current is not None:
+            _note(value, current.sourceless)
+        return original(tx, value)
+
+    return create
+
+
+def _note(value: Any, into: dict[int, Any]) -> None:
+    """Classes, modules, builtins and members of enums, also within containers."""
+    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum)):
+        into[id(value)] = value
+    elif isinstance(value, dict):
+        for one in value.items():
+            _note(one, into)
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        for one in value:
+            _note(one, into)
+
+
+# An address, or a path: the text of an object, function or module without a form of its own.
+_OF_THIS_PROCESS = re.compile(r"\b0x[0-9a-f]{4,}|<module ")
+
+
+def _as_text(original: Callable[..., Any]) -> Callable[..., Any]:
+    def text(tx: Any, obj: Any) -> Any:
+        found = original(tx, obj)
+        _note_text(found, [obj])
+        return found
+
+    return text
+
+
+def _called(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        found = original(self, tx, args, kwargs)
+        if any(self.fn is one for one in _TEXTS):
+            _note_text(found, args)
+        return found
+
+    return call_function
+
+
+_TEXTS = (str, repr, ascii, format)
+_SET = re.compile(r"\{'[^':]*'[,}]")  # within other text
+
+
+def _note_text(found: Any, of: Sequence[Any]) -> None:
+    current, value = seen(), getattr(found, "value", None)
+    if current is None or not isinstance(value, str):
+        return
+    if _OF_THIS_PROCESS.search(value):
+        current.chance.append("an object as text, which differs from process to process")
+    elif any(issubclass(_type(one), (set, frozenset)) for one in of) or _SET.search(value):
+        current.chance.append("a set as text, whose order differs from process to process")
+
+
+def _type(variable: Any) -> type:
+    try:
+        found: type = variable.python_type()
+    except NotImplementedError:
+        return object
+    return found
 
 
 def _looking(original: Callable[..., Any]) -> Callable[..., Any]:

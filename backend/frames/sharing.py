@@ -1,0 +1,52 @@
+"""Which values of a frame are one: torch guards that two are one at most, never that they are not."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+
+import torch
+from warmgraph.hashing import sha256_hex
+
+from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.sources import GlobalSource, Source, is_of_frame, root_of
+from .rules import Looking
+from .tensors import sharing_text
+
+# Immutable: Dynamo looks at what they are, and at which they are only where code says `is`.
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range, slice, types.CodeType)
+_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def sharing_of(sources: Iterable[Source], look: Looking) -> str:
+    """Of inputs that are tensors, in the order of their names."""
+    tensors = [source for source in dict.fromkeys(sources) if source in look.sizes]
+    for source in tensors:
+        root = root_of(source)
+        if isinstance(root, GlobalSource) and root.global_name.startswith(("__builtins", "_1", "___")):
+            raise Refused(f"a tensor in {source.name}")
+    return sharing_text([look.live(source) for source in sorted(tensors, key=lambda s: str(s.name))])
+
+
+def one_text(sources: Iterable[Source], look: Looking, *, names: bool) -> str:
+    """A digest of which of these are one object. names: texts and numbers as well, since code compares them by `is`."""
+    groups: dict[int, list[str]] = {}
+    for source in sources:
+        if not source.name or not is_of_frame(source) or _is_installed(source):
+            continue
+        value = look.live(source)
+        if type(value) in _TORCH or (type(value) in _PLAIN and not (names and type(value) in (str, int, float))):
+            continue
+        groups.setdefault(id(value), []).append(str(source.name))
+        for number, cell in enumerate(
+            (value.__closure__ or ()) if isinstance(value, types.FunctionType) else ()
+        ):  # one that is known leaves no source
+            groups.setdefault(id(cell), []).append(f"{source.name} cell {number}")
+    text = "\n".join(sorted(" ".join(sorted(set(group))) for group in groups.values() if len(set(group)) > 1))
+    return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]
+
+
+def _is_installed(source: Source) -> bool:
+    """Whether it begins with a global of Dynamo's, which has another name in each process."""
+    root = root_of(source)
+    return isinstance(root, GlobalSource) and root.global_name.startswith(("__builtins_dict__", "__import_", "___"))

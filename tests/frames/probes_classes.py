@@ -1,0 +1,135 @@
+"""Probes of what Python runs itself while a frame is traced: isinstance, ABCs, enums, fields of dataclasses."""
+
+from __future__ import annotations
+
+from probe import put, set_
+
+SOURCE = """
+import abc, argparse, collections.abc, dataclasses, enum, functools, sys, types, typing, torch
+LIMIT = 1.0
+TABLE = {"z": 1}
+def decides(o): return o.v > LIMIT
+class Thing:
+    def __init__(self): self.v = 2.0; self.run = decides
+THING = Thing()
+class ByState(type):
+    def __instancecheck__(cls, o): return o.v > 1.0
+class ByHelper(type):
+    def __instancecheck__(cls, o): return decides(o)
+class Large(metaclass=ByState): pass
+class Larger(metaclass=ByHelper): pass
+class Hooked(abc.ABC):
+    @classmethod
+    def __subclasshook__(cls, other): return decides(THING)
+class Runs(abc.ABC): pass
+class RunsIndeed(Runs): pass
+@typing.runtime_checkable
+class HasRun(typing.Protocol):
+    def run(self): ...
+class Proxy:
+    def __init__(self, t): self.t = t
+    @property
+    def __class__(self): return self.t
+PROXY = Proxy(RunsIndeed)
+def by_state(x): return x * 5 if isinstance(THING, Large) else x * 1.5
+def by_helper(x): return x * 5 if isinstance(THING, Larger) else x * 1.5
+def by_hook(x): return x * 5 if isinstance(THING, Hooked) else x * 1.5
+def by_protocol(x): return x * 5 if isinstance(THING, HasRun) else x * 1.5
+def is_sequence(x): return x * 5 if isinstance(THING, collections.abc.Sequence) else x * 1.5
+def is_sequence_class(x): return x * 5 if issubclass(Thing, collections.abc.Sequence) else x * 1.5
+def is_registered(x): return x * 5 if isinstance(THING, Runs) else x * 1.5
+def is_proxy(x): return x * 5 if isinstance(PROXY, Runs) else x * 1.5
+class Mode(enum.Enum):
+    A = 1
+    B = 2
+    def __init__(self, v): self.gain = v * LIMIT
+class Loose(enum.Enum):
+    A = 1
+    B = 2
+    @classmethod
+    def _missing_(cls, value): return cls(TABLE[value])
+MODE = Mode.A
+def enum_call(x): return x * Mode(1).gain
+def enum_item(x): return x * Mode["A"].gain
+def enum_loop(x):
+    for m in Mode: x = x * m.gain
+    return x
+def enum_missing(x): return x * Loose("z").value
+def enum_truth(x): return x * 5 if MODE else x * 1.5
+@dataclasses.dataclass(init=False, repr=False, eq=False)
+class Bare:
+    a: float
+BARE = Bare()
+def fields(x): return x * (len(dataclasses.fields(BARE)) + 1)
+ARGS = argparse.Namespace(scale=2.0)
+def library_class(x):
+    try: return x * ARGS.wg_extra
+    except AttributeError: return x * 1.5
+OTHER = types.ModuleType("wg_other"); sys.modules["wg_other"] = OTHER
+class Lazy(types.ModuleType): pass
+LAZY = Lazy("wg_lazy"); sys.modules["wg_lazy"] = LAZY
+def lazy_has(x): return x * 5 if hasattr(OTHER, "wg_x") else x * 1.5
+def lazy_class(x): return x * getattr(LAZY, "wg_y", 1.5)
+@functools.singledispatch
+def show(v, x): return x * 2
+@show.register
+def _(v: float, x): return x * 3
+def dispatched(x): return show(1, x)
+"""
+
+OPPOSITE = ("return o.v > LIMIT", "return o.v < LIMIT")
+LARGER = ("LIMIT = 1.0", "LIMIT = 4.0")
+SEQUENCE = ("THING = Thing()", "THING = Thing(); collections.abc.Sequence.register(Thing)")
+LAZY_CLASS = """class Lazy(types.ModuleType):
+    def __getattr__(self, name):
+        if name == "wg_y": return 7.0
+        raise AttributeError(name)"""
+INT_TOO = "@show.register\ndef _(v: int, x): return x * 7\ndef dispatched(x)"
+
+
+def klass(entry, name, **more):
+    put(f"classes: {entry}, {name}", SOURCE, entry, **more)
+
+
+def lazily(scene):
+    scene.m.OTHER.__getattr__ = lambda name: 7.0
+
+
+# -- isinstance and issubclass
+klass("by_state", "the state that it reads", change=set_("m.THING.v", 0.5), after=False, refused="isinstance")
+klass("by_helper", "what it calls", edit=OPPOSITE, refused="isinstance")
+klass("by_helper", "a global of what it calls", edit=LARGER, refused="isinstance")
+klass("by_hook", "what it calls", edit=OPPOSITE, refused="isinstance")
+klass("by_protocol", "a method is None", change=set_("m.THING.run", None), after=False, refused="isinstance")
+klass("is_sequence", "registered", edit=SEQUENCE)
+klass("is_sequence_class", "registered", edit=SEQUENCE)
+klass("is_registered", "with a subclass", edit=("PROXY = Proxy", "RunsIndeed.register(Thing); PROXY = Proxy"))
+klass(
+    "is_proxy",
+    "what __class__ says",
+    edit=("PROXY = Proxy(RunsIndeed)", "PROXY = Proxy(Thing)"),
+    refused="what its class is",
+)
+
+# -- enums and dataclasses
+klass("enum_call", "an attribute made of a global", edit=LARGER)
+klass("enum_call", "an attribute that is set", change=set_("m.Mode.A.gain", 9.0), after=False)
+klass("enum_item", "an attribute made of a global", edit=LARGER)
+klass("enum_loop", "an attribute made of a global", edit=LARGER)
+klass("enum_missing", "what it reads", edit=('TABLE = {"z": 1}', 'TABLE = {"z": 2}'), refused="_missing_")
+klass(
+    "enum_truth",
+    "a method on enum.Enum",
+    edit=("MODE = Mode.A", "MODE = Mode.A; enum.Enum.__bool__ = lambda self: False"),
+)
+klass("fields", "one more", edit=("    a: float\nBARE", "    a: float\n    b: float\nBARE"))
+
+# -- what is asked for and not there
+klass(
+    "library_class",
+    "it appears on the class",
+    edit=("ARGS = argparse", "argparse.Namespace.wg_extra = 7.0; ARGS = argparse"),
+)
+klass("lazy_has", "a module's __getattr__ appears", change=lazily, after=False)
+klass("lazy_class", "__getattr__ on the module's class", edit=("class Lazy(types.ModuleType): pass", LAZY_CLASS))
+klass("dispatched", "one more", edit=("def dispatched(x)", INT_TOO))

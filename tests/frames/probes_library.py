@@ -1,0 +1,81 @@
+"""Probes of libraries' objects: native values and comparisons, getters, trees, builtins, functions that are marked."""
+
+from __future__ import annotations
+
+from probe import put
+
+SOURCE = """
+import builtins, functools, operator, torch, xml
+import torch.utils._pytree as pytree
+from datetime import timedelta as Delta
+from decimal import Decimal
+LIMIT = 1.0
+TABLE = {"z": 1}
+class Config:
+    def __init__(self, v=2.0, w=3.0): self.v = v; self.w = w
+CONFIG = Config()
+LOW, HIGH = Decimal("0.5"), Decimal("0.7")
+SHORT, LONG = Delta(seconds=3), Delta(seconds=5)
+BYTES = bytearray(b"ab")
+class Tag(bytes): pass
+TAG = Tag(b"ab")
+def decimals(x): return x * 5 if HIGH > LOW else x * 1.5
+def deltas(x): return x * 5 if LONG > SHORT else x * 1.5
+def delta_truth(x): return x * 5 if SHORT else x * 1.5
+def delta_key(x): return x * {Delta(seconds=5): 2.0, Delta(seconds=1): 3.0}[LONG]
+def byte_array(x): return x * 5 if BYTES == b"ab" else x * 1.5
+def bytes_subclass(x): return x * 5 if TAG == b"ab" else x * 1.5
+GET = operator.attrgetter("v")
+ITEM = operator.itemgetter(0)
+PAIR = [2.0, 7.0]
+part = functools.partial(Config, 1.0); part.flag = 2.0
+def getter(x): return x * GET(Config(2.0, 8.0))
+def getter_of_global(x): return x * GET(CONFIG)
+def item_getter(x): return x * ITEM(PAIR)
+def partial_attribute(x): return x * part.flag
+def has_submodule(x): return x * 5 if hasattr(xml, "sax") else x * 1.5
+builtins.WG_FACTOR = 2.0
+def of_builtins(x): return x * WG_FACTOR
+class Pair:
+    def __init__(self, a, b): self.a = a; self.b = b
+def flat(p): return [p.a, p.b], None
+def turned(p): return [p.b, p.a], None
+pytree.register_pytree_node(Pair, flat, lambda v, c: Pair(*v))
+def mapped(x):
+    p = pytree.tree_map(lambda t: t * 2, Pair(x, x + 1))
+    return p.a - 3 * p.b
+def leaves(x): return pytree.tree_leaves(Pair(x, x + 1))[0]
+@torch.compiler.allow_in_graph
+def allowed(x): return x * TABLE["z"] * LIMIT
+def calls_allowed(x): return allowed(x) + 1
+@torch._dynamo.nonstrict_trace
+def untraced(x): return x * LIMIT
+def calls_untraced(x): return untraced(x) + 1
+"""
+
+HIGH = ('Decimal("0.7")', 'Decimal("0.3")')
+LONG = ("Delta(seconds=3), Delta(seconds=5)", "Delta(seconds=3), Delta(seconds=1)")
+LIMIT = ("LIMIT = 1.0", "LIMIT = 4.0")
+
+
+def library(entry, name, old, new, **more):
+    put(f"library: {entry}, {name}", SOURCE, entry, edit=(old, new), **more)
+
+
+library("decimals", "another value", *HIGH)
+library("deltas", "another value", *LONG)
+library("delta_truth", "zero", "Delta(seconds=3), ", "Delta(0), ")
+library("delta_key", "another value", *LONG)
+library("byte_array", "other bytes", 'bytearray(b"ab")', 'bytearray(b"cd")')
+library("bytes_subclass", "other bytes", 'Tag(b"ab")', 'Tag(b"cd")')
+library("getter", "another attribute", 'attrgetter("v")', 'attrgetter("w")')
+library("getter_of_global", "another attribute", 'attrgetter("v")', 'attrgetter("w")')
+library("item_getter", "another item", "itemgetter(0)", "itemgetter(1)")
+library("partial_attribute", "another", "part.flag = 2.0", "part.flag = 8.0")
+library("has_submodule", "it is imported", "operator, torch, xml", "operator, torch, xml.sax")
+library("of_builtins", "another", "WG_FACTOR = 2.0", "WG_FACTOR = 5.0", refused="among Python's builtins")
+library("mapped", "another order of leaves", "(Pair, flat,", "(Pair, turned,", refused="a constant of")
+library("leaves", "another order of leaves", "(Pair, flat,", "(Pair, turned,", refused="a constant of")
+library("calls_allowed", "a global", *LIMIT, refused="is not kept")
+library("calls_allowed", "an item", 'TABLE = {"z": 1}', 'TABLE = {"z": 2}', refused="is not kept")
+library("calls_untraced", "a global", *LIMIT, refused="is not kept")

@@ -1,0 +1,213 @@
+"""Probes of what a process knows beside a frame's values: what torch and Dynamo were told, where tensors and code lie,
+settings of `sys`, addresses.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import torch
+from probe import args, put
+
+SOURCE = """
+import colorsys, sys, torch, traceback
+class Thing: pass
+THING = Thing()
+def helper(x): return x * 2 if torch.compiler.is_dynamo_compiling() else x * 3
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return helper(x) * x
+    @staticmethod
+    def backward(ctx, g): return g
+
+# -- what torch and Dynamo were told
+def branch(x, n): return x * 2 if n == 3 else x * 3
+def shaped(x): return x * 2 if x.shape[0] > 3 else x * 3
+def scaled(x): return x * x.shape[0]
+def sine(x): return torch.sin(x) * 2
+def inlines(x): return colorsys.rgb_to_yiq(x, x + 1, x)[0]
+def calls_helper(x): return helper(x) + 1
+def applies(x): return Square.apply(x) * 2
+PATCHED = torch._dynamo.patch_dynamo_config(rewrite_assert_with_torch_assert=True)
+def patched(x):
+    with PATCHED:
+        assert x.sum() < 100
+        return x * 2
+LAX = torch._dynamo.error_on_graph_break(False)
+def lax(x):
+    with LAX:
+        y = x * 2
+        torch._dynamo.graph_break()
+        return y + 1
+def overrideable(x): return x * 2 if torch._C._get_overrideable_sdp_enabled() else x * 3
+def nesting(x): return x * (torch.autocast_increment_nesting() + 0 * torch.autocast_decrement_nesting())
+def seeds(x): return x * (torch.seed() % 1000)
+
+# -- where a tensor and code lie
+def storage(x): return x * x.untyped_storage().size()
+def base(x): return x * x._base.shape[0]
+def type_of_base(x): return x * 2 if x._base.dtype is torch.float64 else x * 3
+def line_raised(x):
+    try: raise ValueError("a")
+    except ValueError as e: return x * e.__traceback__.tb_lineno
+def line_extracted(x):
+    try: raise ValueError("a")
+    except ValueError as e: return x * traceback.extract_tb(e.__traceback__)[0].lineno
+def line_of_code(x): return x * helper.__code__.co_firstlineno
+
+# -- settings of sys, addresses
+def recursion(x): return x * sys.getrecursionlimit()
+def digits(x): return x * sys.get_int_max_str_digits()
+def sets_digits(x):
+    sys.set_int_max_str_digits(7777)
+    return x * 2
+code, number = hash, id
+def hash_of(x): return x * (code(THING) % 7 + 1)
+def id_of(x): return x * (number(THING) % 7 + 1)
+def hash_of_text(x): return x * ("abc".__hash__() % 7 + 1)
+def represented(x): return x * 2, repr(THING)
+def as_text(x): return x * 2, str(THING)
+def formatted(x): return x * 2, f"{THING}"
+def text_of_function(x): return x * 2, repr(helper)
+def text_of_module(x): return x * 2, repr(colorsys)
+"""
+
+WHOLE = {"fullgraph": True}
+
+
+def process(entry, name, **more):
+    put(f"process: {entry}, {name}", SOURCE, entry, **{"after": False, **more})
+
+
+def told(name, value):
+    return lambda scene: setattr(torch.compiler.config, name, value)
+
+
+# -- settings of torch.compiler, trace rules, marks
+
+
+def skip_helper(scene):
+    rules = torch._dynamo.trace_rules
+    rules.manual_torch_name_rule_map["usermod.helper"] = torch._dynamo.variables.SkipFunctionVariable
+    rules.get_torch_obj_rule_map.cache_clear()
+
+
+def propagated(scene):
+    scene.args[0]._dynamo_propagated_dynamic_indices = {0}
+
+
+def specialized(scene):
+    torch._dynamo.mark_dynamic(scene.args[0], 0, specialize_on=[lambda size: size == 4])
+
+
+def dynamic():
+    x = torch.ones(4)
+    torch._dynamo.mark_dynamic(x, 0)
+    return (x,)
+
+
+process(
+    "branch",
+    "unbacked_sources",
+    args=lambda: (torch.ones(4), 3),
+    options=WHOLE,
+    change=told("unbacked_sources", "L['n']"),
+)
+process("shaped", "unbacked_sources", options=WHOLE, change=told("unbacked_sources", "L['x']"))
+process("scaled", "dynamic_sources", change=told("dynamic_sources", "L['x']"), seen=True)
+process("scaled", "a mark of AOTAutograd's", change=propagated, seen=True)
+process("scaled", "specialize_on", args=dynamic, change=specialized, agrees=True)
+process("sine", "disallow_in_graph", options=WHOLE, change=lambda s: torch._dynamo.disallow_in_graph(torch.sin))
+process("inlines", "trace_rules.add", options=WHOLE, change=lambda s: torch._dynamo.trace_rules.add("colorsys"))
+process("calls_helper", "a rule for its name", options=WHOLE, change=skip_helper)
+process("calls_helper", "allow_in_graph", change=lambda s: torch._dynamo.allow_in_graph(s.m.helper))
+process("applies", "allow_in_graph", change=lambda s: torch._dynamo.allow_in_graph(s.m.Square))
+process(
+    "patched",
+    "asserts are not rewritten",
+    options=WHOLE,
+    edit=("torch_assert=True", "torch_assert=False"),
+    refused="while it is traced",
+)
+process(
+    "lax",
+    "strict",
+    edit=("error_on_graph_break(False)", "error_on_graph_break(True)"),
+    refused="while it is traced",
+)
+
+
+# -- states of torch
+process("overrideable", "switched off", change=lambda s: torch._C._set_sdp_use_overrideable(False))
+process(
+    "nesting",
+    "one deeper",
+    refused="differs from process to process",
+    change=lambda s: torch.autocast_increment_nesting(),
+)
+process("seeds", "nothing", refused="random", random=True)
+
+# -- storages and bases of tensors
+
+
+def part_of(make):
+    return lambda scene=None: (make()[:4],)
+
+
+def doubles():
+    return torch.ones(4).double().view(torch.float32)
+
+
+process(
+    "storage", "larger", as_is=True, args=part_of(lambda: torch.ones(6)), change=args(part_of(lambda: torch.ones(8)))
+)
+process("base", "larger", as_is=True, args=part_of(lambda: torch.ones(6)), change=args(part_of(lambda: torch.ones(8))))
+process("type_of_base", "another", as_is=True, args=part_of(lambda: torch.ones(8)), change=args(part_of(doubles)))
+
+# -- line numbers
+LOWER = ("\nclass Thing", "\n# a comment\nclass Thing")
+process("line_raised", "a comment above", edit=LOWER, refused="lines")
+process("line_extracted", "a comment above", edit=LOWER, refused="lines")
+process("line_of_code", "a comment above", edit=LOWER, refused="lines")
+
+# -- settings of sys
+process(
+    "recursion",
+    "another limit",
+    change=lambda s: sys.setrecursionlimit(2345),
+    refused="differs from process to process",
+)
+process(
+    "digits",
+    "another limit",
+    change=lambda s: sys.set_int_max_str_digits(5555),
+    refused="differs from process to process",
+)
+process("sets_digits", "nothing", refused="sys", agrees=True)
+
+# -- numbers and texts that are of one process
+
+
+def new_thing(scene):
+    scene.m.THING = scene.m.Thing()
+
+
+def new_helper(scene):
+    scene.m.helper = types.FunctionType(scene.m.helper.__code__, vars(scene.m), "helper")
+
+
+DIFFERS = "differs from process to process"
+process("hash_of", "another object", change=new_thing, refused=DIFFERS, random=True)
+process("id_of", "another object", change=new_thing, refused="the identity of an object", random=True)
+process("hash_of_text", "nothing", refused=DIFFERS, random=True)
+process("represented", "another object", change=new_thing, refused="as text", random=True)
+process("as_text", "another object", change=new_thing, refused="as text", random=True)
+process("formatted", "another object", change=new_thing, random=True)
+process("text_of_function", "the same function made anew", change=new_helper, refused="as text", random=True)
+process(
+    "text_of_module",
+    "from elsewhere",
+    change=lambda s: setattr(s.m.colorsys.__spec__, "origin", "/elsewhere/colorsys.py"),
+    refused="as text",
+)
