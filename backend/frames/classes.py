@@ -166,24 +166,20 @@ def counted(cls: type) -> str:
 def refuse_own_checks(cls: type) -> None:
     """Raises Refused for a class whose code Dynamo runs, and does not trace, when it is asked for its instances."""
     for base in cls.__mro__:
-        if "__subclasshook__" in vars(base) and not _is_ours_to_trust(base):
+        if "__subclasshook__" in vars(base) and not is_known(base.__module__):
             raise Refused(f"isinstance on {_name(cls)} runs its __subclasshook__ while it is traced")
-        if "_missing_" in vars(base) and not _is_ours_to_trust(base):
+        if "_missing_" in vars(base) and not is_known(base.__module__):
             raise Refused(f"{_name(cls)} has a _missing_, which runs while it is traced")
     metaclass: Any = type(cls)
     for base in metaclass.__mro__:
-        if {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not _is_ours_to_trust(base):
+        if {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_known(base.__module__):
             raise Refused(f"isinstance on {_name(cls)} runs its {_name(base)} while it is traced")
-    if vars(cls).get("_is_runtime_protocol", False) and not _is_ours_to_trust(cls):
+    if vars(cls).get("_is_runtime_protocol", False) and not is_known(cls.__module__):
         raise Refused(f"isinstance on the protocol {_name(cls)} looks at objects under no guard")
 
 
-def _is_ours_to_trust(cls: type) -> bool:
-    return is_library(cls.__module__) or cls.__module__.partition(".")[0] == "torch"
-
-
 def _goes_by_name(cls: type) -> bool:
-    return not is_heap_type(cls) or _is_ours_to_trust(cls)
+    return not is_heap_type(cls) or is_known(cls.__module__)
 
 
 def _name(cls: type) -> str:
@@ -197,6 +193,11 @@ def is_heap_type(cls: type) -> bool:
 def is_library(module: str | None) -> bool:
     """Whether a module of this name is the standard library's."""
     return (module or "").partition(".")[0] in _LIBRARY
+
+
+def is_known(module: str | None) -> bool:
+    """Whether a module of this name is torch's or the standard library's: the toolchain says what is in it."""
+    return is_library(module) or (module or "").partition(".")[0] == "torch"
 
 
 def module_of(value: Any) -> str:

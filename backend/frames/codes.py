@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 import itertools
-import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from warmgraph.hashing import Uncacheable, meaning, sha256_hex
 
 from ..torch_api.frames.plain import Refused
+from .classes import is_known
 
 # By identity, kept alive: equal code objects of two functions may still differ in their lines.
 _digests: dict[int, tuple[types.CodeType, str]] = {}
@@ -51,8 +51,7 @@ def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:
 
 def users_code(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> list[types.CodeType]:
     """Those of `codes`, which are given with their globals, that are not torch's and not the standard library's."""
-    tops = {code: str(space.get("__name__", "")).partition(".")[0] for code, space in codes.items()}
-    return [code for code, top in tops.items() if top != "torch" and top not in sys.stdlib_module_names]
+    return [code for code, space in codes.items() if not is_known(str(space.get("__name__", "")))]
 
 
 def looked_names(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from warmgraph.hashing import sha256_hex
 
-from .classes import is_library
+from .classes import is_known
 
 
 def space_text(space: Mapping[str, Any], asked: Collection[str], looked_for: Collection[str]) -> str:
@@ -17,7 +17,7 @@ def space_text(space: Mapping[str, Any], asked: Collection[str], looked_for: Col
     """
     names = sorted(name for name in asked if name in space)
     module = str(space.get("__name__", ""))
-    if module.partition(".")[0] == "torch" or is_library(module):
+    if is_known(module):
         names = [name for name in names if name in looked_for or not isinstance(space[name], types.ModuleType)]
     if "__getattr__" in space and "__getattr__" not in asked:
         names.append("__getattr__")

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..torch_api.frames.plain import Refused
 from .chance import is_of_a_process
-from .classes import is_library, module_of
+from .classes import is_known, module_of
 from .codes import nested
 from .values import Values
 
@@ -50,13 +50,13 @@ def sourceless_facts(reached: Iterable[Any], values: Values) -> list[tuple[str, 
         if isinstance(value, enum.Enum):
             value = type(value)
         if isinstance(value, types.ModuleType):
-            if not _is_known(value.__name__):
+            if not is_known(value.__name__):
                 raise Refused(f"it reads module {value.__name__}, which a function holds, under no guard")
         elif not isinstance(value, type):
             if is_of_a_process(value):
                 raise Refused(f"a function holds {value.__name__}(), which differs from process to process")
             values.identity(value)
-        elif not _is_known(value.__module__):
+        elif not is_known(value.__module__):
             values.identity(value)  # refuses
             if named(value.__module__, value.__qualname__) is not value:
                 raise Refused(f"it reads class {value.__qualname__}, which no name leads to, under no guard")
@@ -64,15 +64,11 @@ def sourceless_facts(reached: Iterable[Any], values: Values) -> list[tuple[str, 
     return facts
 
 
-def _is_known(module: str) -> bool:
-    return is_library(module) or module.partition(".")[0] == "torch"
-
-
 def refuse_unsaid(functions: Iterable[types.FunctionType], values: Values) -> None:
     """Raises Refused for a function, reached through no source, that holds what nothing guards and nothing says."""
     for function in functions:
         held = function.__defaults__ or function.__kwdefaults__ or function.__closure__
-        if held and id(function) not in values.functions and not _is_known(function.__module__ or ""):
+        if held and id(function) not in values.functions and not is_known(function.__module__):
             with contextlib.suppress(Refused):
                 if named(function.__module__, function.__qualname__) is function:
                     continue
