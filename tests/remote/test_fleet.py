@@ -66,6 +66,7 @@ class Fleet:
         for number in range(count):
             host = folder / f"host{number % 2}"
             own = {"WARMGRAPH_DIR": host / "store", "TORCHINDUCTOR_CACHE_DIR": host / "inductor", "RANK": number}
+            own["WARMGRAPH_URL"] = f"{shared['WARMGRAPH_URL']}&client_name=rank{number}"
             command = [sys.executable, str(WORKER), *TRAINING, "--out", str(folder / f"{number}.pt")]
             self.processes.append(
                 subprocess.Popen(
@@ -140,17 +141,36 @@ def test_killed_owner_is_taken_over(
     fleet.assert_all_agree()
 
 
+GATED = """#!/bin/sh
+# A compiler that waits while there is the file $CLOSED.
+while [ -e "$CLOSED" ]; do sleep 0.05; done
+exec g++ "$@"
+"""
+
+
 @pytest.mark.exhaustive
 def test_redis_restarts_in_the_middle(
     environment: Callable[..., Any], tmp_path: Path, shared: dict[str, str], own_server: Any, make: Any
 ) -> None:
     """Redis is restarted, empty, while the owner compiles: the owner keeps its lease, nobody compiles twice."""
-    fleet = Fleet(environment, tmp_path, shared, 4)
+    compiler, closed = tmp_path / "gated-g++", tmp_path / "closed"
+    compiler.write_text(GATED)
+    compiler.chmod(0o755)
+    fleet = Fleet(environment, tmp_path, shared | {"CXX": str(compiler), "CLOSED": str(closed)}, 4)
     owner_of_a_lease(own_server, make)
-    time.sleep(0.5)
+    closed.touch()
+    make.servers.wait_for(lambda: connected(own_server) == 4, "not all are there", seconds=120)
+    time.sleep(3)  # who met the server less than a second before it restarts cannot know that it did
     own_server.stop()
     time.sleep(0.5)
     own_server.start()
+    make.servers.wait_for(lambda: list(own_server.raw.scan_iter(match="*:lease")), "the lease does not come back")
+    closed.unlink()
     results = fleet.results()
-    assert (total(results, "misses"), total(results, "hits")) == (1, len(results) - 1)
+    assert (total(results, "misses"), total(results, "hits")) == (1, 3)
     fleet.assert_all_agree()
+
+
+def connected(server: Any) -> int:
+    """How many processes of a fleet are connected."""
+    return len({client["name"] for client in server.raw.client_list() if client["name"].startswith("rank")})
