@@ -30,6 +30,7 @@ from .reporting.fail_open import Failure, attempt, blames_entry
 from .reporting.report import Report, place_of
 from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
+from .torch_api.entrances.compiled_autograd import emptying, flattened
 from .torch_api.frames.seen import seen
 from .torch_api.loading import is_to_be_saved
 from .torch_api.ranks import ddp
@@ -56,6 +57,8 @@ class Engine:
 
     def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any]) -> Run:
         """What `torch.compile` runs for this graph. Raises only what the compiler itself raises (unless strict)."""
+        if (flat := flattened(gm, inputs)) is not None:
+            return emptying(self.compile(flat.gm, flat.inputs, patches), flat)
         report = Report(self.journal, place_of(gm), self.compiler.name)
         strict = self.settings.strict
         choices = KeptChoices(self.cache.learning, report)

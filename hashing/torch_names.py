@@ -30,3 +30,9 @@ NUMPY_FUNCTION, NUMPY_OPERATOR, NUMPY_METHOD = (  # what Dynamo wraps calls on a
     "numpy_operator_wrapper",
     "numpy_method_wrapper",
 )
+
+COMPILED_AUTOGRAD = "torch._dynamo.compiled_autograd"
+AUTOGRAD_NODE, AUTOGRAD_NODES = "Op", "ops"  # the class of what stands for one in a graph, and where all are found
+# What starts a compiled backward, and what that closes over.
+BACKWARD_PROLOGUE = "AutogradCompilerInstance.proxy_call_aot_backward.<locals>.call_aot_bwd_prologue"
+PROLOGUE_FUNCTION = "bw_prologue_fn"

@@ -47,7 +47,7 @@ def _is_equality(expression: Any) -> bool:
 def _is_said(env: Any, expression: Any, known: set[Any], left: set[Any]) -> bool:
     """Whether it is said of inputs: by itself, by two inputs being equal, or by the range of one."""
     if not expression.free_symbols <= known:
-        return False
+        return compat.is_known_by_source(env, expression)
     if expression.free_symbols <= left:
         return True
     now = env.replace(expression)

@@ -17,6 +17,7 @@ from warmgraph.cache import Hit
 from warmgraph.hashing import lifted_tensors
 
 from ..torch_api import compile as compat
+from ..torch_api.entrances.compiled_autograd import TAKES_LIST
 from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.loading import (
     is_to_be_saved,
@@ -128,5 +129,7 @@ def _entry_point(compiled: Callable[..., Any], gm: GraphModule) -> Callable[...,
 
         def run(*args: Any) -> Any:
             return compiled(list(args))
+
+        setattr(run, TAKES_LIST, compiled)
 
     return torch.compiler.disable(run, reason="do not trace AOT-compiled graph")  # type: ignore[no-any-return]

@@ -41,6 +41,7 @@ from ..torch_api.allowed import (
     TENSORS,
     VIEWS,
 )
+from ..torch_api.generated_code.graph_module import graph_module
 from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.loading import rebuild_tensor
 from .records import NotAllowed, Record, check_storage, read, refuse
@@ -266,7 +267,7 @@ def _graph(body: dict[str, Any], imports: str) -> Any:
         name: _graph(part.body, part.imports) if isinstance(part, _KeptGraph) else part
         for name, part in body["_modules"].items()
     }
-    return compat.reduce_graph_module({**body, "_modules": modules}, imports)
+    return graph_module({**body, "_modules": modules}, imports)
 
 
 def _storage(data: bytes) -> Any:

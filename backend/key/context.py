@@ -11,6 +11,7 @@ from warmgraph.hashing import KeyContext
 
 from ..artifact.guards import overlapping
 from ..torch_api import compile as compat
+from ..torch_api.entrances.compiled_autograd import gradients, in_region
 from ..torch_api.entrances.specialized import assumed, is_specialized, shown
 from ..torch_api.generated_code import wrapper_module
 from ..torch_api.ranks import places
@@ -35,6 +36,7 @@ def key_context(
             **settings_in_force(),
             **(settings or {}),
             **places.rank_in_code(),
+            **({"compiled autograd": True} if in_region() else {}),
         },
         code=custom_code(gm),
         symbol=functools.partial(compat.symbol_facts, env),
@@ -44,7 +46,7 @@ def key_context(
         cpu_code=bool(compat.inductor_config.cpp_wrapper),
         hooks=inlined_hooks(gm, inputs),
         assumed=assumed(env) if again else {},
-        shown=shown(inputs) if again else (),
+        shown=[*(shown(inputs) if again else ()), *(gradients(inputs) if in_region() else ())],
         shares_ranks=backend == "warmgraph" and places.can_tell(),
     )
 

@@ -41,7 +41,6 @@ from torch._inductor.utils import BoxedBool
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import GraphModule, Node
 from torch.fx.experimental import symbolic_shapes
-from torch.fx.graph_module import reduce_graph_module
 from torch.serialization import _get_layout as layout_named
 from torch.utils._config_module import _UNSET_SENTINEL as UNSET
 from torch.utils._ordered_set import OrderedSet
@@ -73,7 +72,6 @@ __all__ = [
     "inductor_config",
     "layout_named",
     "pgo",
-    "reduce_graph_module",
     "tracing",
     "tree_leaves",
 ]
@@ -149,9 +147,7 @@ def odd_graph(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     if hasattr(gm.graph._codegen, "pytree_info"):
         return "the graph packs and unpacks its own inputs (torch.export)"
     if any(isinstance(value, (list, tuple, dict)) for value in inputs):
-        if not torch._dynamo.compiled_autograd.in_compiled_autograd_region:
-            return "an input is a container"
-        return "a graph of compiled autograd, which holds records of the forward's compile; leave compiled_autograd off"
+        return "an input is a container"
     return None
 
 
@@ -205,6 +201,21 @@ def is_of_stand_ins(env: Any, expression: Any) -> bool:
 
 
 _STAND_IN = "<ephemeral: tensor_visitor_fn>"
+
+
+def is_known_by_source(env: Any, expression: Any) -> bool:
+    """Whether a guard says what was known already of the same sizes by other symbols.
+
+    A gradient of an input gets symbols from Dynamo, and others when AOTAutograd makes the input fake again.
+    """
+    first: dict[str, Any] = {}
+    same = {
+        symbol: first.setdefault(source_name(sources[0]), symbol)
+        for symbol, sources in env.var_to_sources.items()
+        if sources
+    }
+    known = expression.xreplace({symbol: same.get(symbol, symbol) for symbol in expression.free_symbols})
+    return bool(known != expression and env.replace(known) == True)  # noqa: E712 - sympy's own truth, not Python's
 
 
 def source_name(source: Any) -> str:

@@ -40,6 +40,7 @@ _FUNCTIONS = (
 )
 # Operators and methods of arrays, each in an object of Dynamo's that torch's key does not look into.
 _NUMPY = (dynamo_utils.numpy_operator_wrapper, dynamo_utils.numpy_method_wrapper)
+_AUTOGRAD = "torch._dynamo.compiled_autograd"  # autograd's nodes, and what starts a compiled backward
 DESCRIBED = frozenset((*_FUNCTIONS, *(f"torch.ops.higher_order.{name}" for name in _OPERATORS.split())))
 
 
@@ -67,9 +68,15 @@ def unsafe_node(nodes: Iterable[Node]) -> str | None:
     return None
 
 
+def _is_described(target: Any) -> bool:
+    """Whether it is an object or function of Dynamo's that our key looks into."""
+    kind = type(target)
+    return kind in _NUMPY or getattr(target if inspect.isfunction(target) else kind, "__module__", "") == _AUTOGRAD
+
+
 def _described(nodes: Iterable[Node]) -> contextlib.AbstractContextManager[Any]:
     """torch's own way for users to vouch for a function is how we vouch for ours, while it is asked."""
-    wrapped = {f"{t.__module__}.{t.__name__}" for t in (node.target for node in nodes) if type(t) in _NUMPY}
+    wrapped = {f"{t.__module__}.{t.__name__}" for t in (node.target for node in nodes) if _is_described(t)}
     vouched = dict.fromkeys(DESCRIBED | wrapped, "described by warmgraph's key")
     known = inductor_config.unsafe_marked_cacheable_functions
     let_patches_win()

@@ -107,7 +107,9 @@ SURFACE = (
     ),
     Need(_SCHEMAS, "ViewAndMutationMeta", fields=("input_info", "bw_donated_idxs")),
     Need(_SCHEMAS, "InputAliasInfo", fields=("mutates_data", "mutates_metadata")),
-    Need("torch._dynamo.compiled_autograd", "", names=("_disable",)),
+    Need("torch._dynamo.compiled_autograd", "", names=("_disable", "in_compiled_autograd_region")),
+    Need("torch._dynamo.compiled_autograd", "", names=("Op", "ops"), needed_for="graphs of compiled autograd"),
+    Need("torch.fx.graph_module", "", names=("reduce_graph_module",)),
     Need("torch._C._dynamo.guards", "", names=("_torchinductor_pyobject_tensor_data_ptr",), needed_for="C++ kernels"),
     # the rest
     Need("torch._dynamo.pgo", "FrameStateSizeEntry", fields=("scalar", "size", "stride"), needed_for="profiles"),

@@ -14,6 +14,7 @@ from ..encoding.encode import Uncacheable, encode, qualified_name
 from ..encoding.targets import identify, needs_source
 from ..origin import foreign
 from ..source_code.walk import source_digest
+from .autograd_nodes import autograd_call
 from .groups import Named, group_text, marked
 from .opaque import opaque_text
 from .symbols import SymbolTable
@@ -156,6 +157,8 @@ class GraphText:
     def _target(self, node: Node) -> str:
         if node.op == "call_function" and node.meta.get("is_wrapped"):
             return wrapped_call(node.target, node.meta.get("user_cache_hash"))
+        if node.op == "call_function" and (named := autograd_call(node.target)) is not None:
+            return named
         if node.op == "call_function" and needs_source(node.target):
             raise Uncacheable(
                 f"a call of {getattr(node.target, '__qualname__', node.target)}, a function outside torch"

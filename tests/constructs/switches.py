@@ -24,7 +24,7 @@ def numbers(rows=3, requires_grad=False):
     return (torch.arange(rows * 4.0).reshape(rows, 4) / 7).requires_grad_(requires_grad)
 
 
-@case(bypass="a graph of compiled autograd")
+@case()
 def compiled_autograd_inside(way):
     """`compiled_autograd`: the backward that a compiled function asks for is traced as well, with lists of inputs."""
 
@@ -43,7 +43,7 @@ def compiled_autograd_without_a_backward(way):
         return way.compile(lambda x: (x.cos() * 2).sum())(numbers())
 
 
-@case(bypass="a graph of compiled autograd")
+@case()
 def compiled_autograd_around_a_backward(way):
     """A compiled forward that is found again, under a backward that compiled autograd traces anew."""
     compiled, found = way.compile(lambda x, y: x.sin() @ y, dynamic=True), []
@@ -56,6 +56,57 @@ def compiled_autograd_around_a_backward(way):
                 around.enter_context(torch._dynamo.compiled_autograd._enable(tracing))
             out.sum().backward()
         found.append((out, x, y))
+    return found
+
+
+def traced_backward(way, dynamic=None):
+    """Around a backward, so that compiled autograd makes one graph of it; nothing for plain torch."""
+    if way.backend is None:
+        return contextlib.nullcontext()
+    return torch._dynamo.compiled_autograd._enable(torch.compile(backend=way.backend, dynamic=dynamic))
+
+
+@case(torch_wrong="what a hook clones inside compiled autograd is the gradient itself, which later steps add to")
+def compiled_autograd_adds_to_gradients(way):
+    """Three steps of two layers: the first makes the gradients, the others add to them, with hooks on the way."""
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    with torch.no_grad():
+        for number, parameter in enumerate(layers.parameters()):
+            parameter.copy_(torch.linspace(-1, 1, parameter.numel()).reshape(parameter.shape) * (number + 1))
+    compiled, seen = way.compile(layers), []
+    layers[0].weight.register_hook(lambda grad: grad * 2)
+    layers[2].bias.register_post_accumulate_grad_hook(lambda parameter: seen.append(parameter.grad.clone()))
+    for rows in (3, 3, 5):
+        x = numbers(rows, requires_grad=True)
+        with traced_backward(way):
+            compiled(x).pow(2).sum().backward()
+    return [*(parameter.grad.clone() for parameter in layers.parameters()), *seen]
+
+
+@case()
+def compiled_autograd_over_two_forwards(way):
+    """One backward through two compiled functions, one of which mutates its input and changes the layout."""
+    first = way.compile(lambda x: x.t().contiguous().sin())
+    second = way.compile(lambda x, y: (x.mul_(2) @ y, x + 1))
+    x, y = numbers(4, requires_grad=True), numbers(4, requires_grad=True)
+    product, other = second(first(x), y)
+    with traced_backward(way):
+        (product.sum() + other.prod()).backward()
+    return x, y
+
+
+@case()
+def compiled_autograd_asks_for_gradients(way):
+    """`torch.autograd.grad` with weights, twice over one forward, in bfloat16 under autocast."""
+    compiled = way.compile(lambda x, y: torch.nn.functional.gelu(x @ y))
+    x, y = numbers(4, requires_grad=True), numbers(4, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = compiled(x, y)
+    found = []
+    for weight in (1.0, 3.0):
+        with traced_backward(way):
+            grads = torch.autograd.grad(out, [x, y], torch.full_like(out, weight), retain_graph=True)
+        found += [grad.clone() for grad in grads]
     return found
 
 

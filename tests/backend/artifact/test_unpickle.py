@@ -32,9 +32,9 @@ from torch._inductor.runtime.autotune_cache import AutotuneCache
 from torch._inductor.runtime.hints import AutotuneHint, DeviceProperties, HeuristicType
 from torch._inductor.runtime.static_triton_launcher import StaticallyLaunchedCudaKernel
 from torch._inductor.triton_bundler import StaticallyLaunchedAutotuner
+from torch.fx.graph_module import reduce_graph_module
 from warmgraph.backend.artifact.records import read
 from warmgraph.backend.artifact.unpickle import NotAllowed, realise, unpickle
-from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api.allowed import DATA, LENT, METHODS
 from warmgraph.backend.torch_api.generated_code.wrapper_module import Payload
 from warmgraph.cache import DiskStore, Role
@@ -121,11 +121,11 @@ HOSTILE = {
     "a module's own import": named("torch._inductor.triton_bundler", "shutil", "x"),
     "a user's class": named("__main__", "Anything"),
     "an unimported module": named("antigravity", "fly"),
-    "a graph module's source": pickle.dumps(Call(compat.reduce_graph_module, BODY, CODE)),
+    "a graph module's source": pickle.dumps(Call(reduce_graph_module, BODY, CODE)),
     "a change to a class": written_to(CompiledFxGraph, (None, {"post_compile": 1})),
     "a change to a lent class": written_to(torch.SymInt, (None, {"node": 1})),
     "a change to an enum member": written_to(OutputType.non_alias, {"_value_": 7}),
-    "a change to a function": written_to(compat.reduce_graph_module, (None, {"__defaults__": (1,)})),
+    "a change to a function": written_to(reduce_graph_module, (None, {"__defaults__": (1,)})),
     "a change to a tensor class": written_to(torch.Tensor, (None, {"add": 1})),
     "a change to builtins": written_to(int, (None, {"real": 1})),
     "an allowed class alone": pickle.dumps(torch.Size([1])),
