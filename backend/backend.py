@@ -18,6 +18,7 @@ from .process_cache import opened
 from .reporting.fail_open import MOVED, Failure, attempt, what_moved
 from .reporting.report import Report, place_of
 from .torch_api import compile as compat
+from .torch_api.frames.ran import paused
 from .torch_api.frames.seen import unsupported as frames_unsupported
 from .torch_api.generated_code.lazy_module import use_lazy_debug_module
 from .torch_api.ranks.places import listen
@@ -67,7 +68,8 @@ class Backend:
         if current.mode is Mode.OFF:
             return self._compiler.compile(gm, inputs, patches, lambda reason, detail: None)
         try:
-            run = self._engine_for(current).compile(gm, inputs, patches)
+            with paused():
+                run = self._engine_for(current).compile(gm, inputs, patches)
         except MOVED as error:
             moved = what_moved(error)
             if current.strict or moved is None:

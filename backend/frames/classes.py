@@ -5,16 +5,20 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
+import functools
+import itertools
 import sys
+import types
+import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from warmgraph.hashing import sha256_hex
+import torch
+from warmgraph.hashing import is_torch_or_stdlib, sha256_hex
 
 from ..torch_api.frames.plain import Refused
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time
-_LIBRARY = frozenset(sys.stdlib_module_names) | {"builtins"}
 # What Python and torch keep on classes for themselves, or what has no behaviour.
 _BOOKKEEPING = frozenset(
     """
@@ -42,21 +46,22 @@ class Classes:
 
     def __init__(self, members: Members) -> None:
         self._members = members
-        self._texts: dict[type, str] = {}
-        self._own: dict[type, str] = {}
-        self._mentioned: dict[type, list[type]] = {}  # by each class that was said, those that it holds
-        self._whole: dict[type, tuple[str, list[type]]] = {}  # with its bases
-        self._saying: list[type] = []
+        # By id: a metaclass may say that two classes are equal. All are kept alive in `_own`.
+        self._texts: dict[int, str] = {}
+        self._own: dict[int, tuple[type, str]] = {}
+        self._mentioned: dict[int, list[type]] = {}  # by each class that was said, those that it holds
+        self._whole: dict[int, tuple[str, list[type]]] = {}  # with its bases
+        self._saying: list[int] = []
 
     def text(self, cls: type) -> str:
         """`module.name#digest`. Raises Refused for a method of which nothing can be said."""
-        found = self._texts.get(cls)
+        found = self._texts.get(id(cls))
         if found is None:
-            reached: dict[type, str] = {}
+            reached: dict[int, str] = {}
             self._reach(cls, reached)
             mine, *others = reached.values()
             text = "\n".join((mine, *sorted(others)))
-            found = self._texts[cls] = f"{_name(cls)}#{sha256_hex(text.encode())[:12]}"
+            found = self._texts[id(cls)] = f"{_name(cls)}#{sha256_hex(text.encode())[:12]}"
         return found
 
     def mention(self, cls: type) -> str:
@@ -68,45 +73,46 @@ class Classes:
         self._mentioned[self._saying[-1]].append(cls)
         return _name(cls)
 
-    def _reach(self, cls: type, reached: dict[type, str]) -> None:
+    def _reach(self, cls: type, reached: dict[int, str]) -> None:
         waiting = [cls]
         while waiting:
             one = waiting.pop()
-            if one not in reached:
-                reached[one], further = self._with_bases(one)
+            if id(one) not in reached:
+                reached[id(one)], further = self._with_bases(one)
                 waiting += further
 
     def _with_bases(self, cls: type) -> tuple[str, list[type]]:
-        found = self._whole.get(cls)
+        found = self._whole.get(id(cls))
         if found is None:
             metaclass: Any = type(cls)
             bases = [*cls.__mro__, *(metaclass.__mro__ if metaclass is not type else ())]
             lines = [self._one(base) for base in bases]
             text = f"{_name(cls)} {sha256_hex(chr(10).join(lines).encode())}"
-            found = self._whole[cls] = (text, [one for base in bases for one in self._mentioned.get(base, ())])
+            found = self._whole[id(cls)] = (text, [one for base in bases for one in self._mentioned.get(id(base), ())])
         return found
 
     def _one(self, cls: type) -> str:
-        found = self._own.get(cls)
-        if found is None:
-            found = _name(cls)
+        known = self._own.get(id(cls))
+        found = known[1] if known is not None else _name(cls)
+        if known is None:
             if is_heap_type(cls):
-                self._mentioned[cls] = []
-                self._saying.append(cls)
+                self._mentioned[id(cls)] = []
+                self._saying.append(id(cls))
                 try:
                     lines = list(self._lines(cls))
                 finally:
                     self._saying.pop()
                 found = sha256_hex("\n".join((found, *lines)).encode("utf-8", "surrogatepass"))
-            self._own[cls] = found
+            self._own[id(cls)] = (cls, found)
         return found
 
     def _lines(self, cls: type) -> Iterator[str]:
         held = vars(cls)
         names = [name for name in sorted(held) if name not in _BOOKKEEPING]
-        if is_library(cls.__module__):
+        if is_librarys(cls):
             yield from names
             return
+        yield cls.__name__
         members = _members_of(cls)
         for name in names:
             if name in members or name in _OF_ENUMS:
@@ -121,11 +127,13 @@ class Classes:
     def _field(self, field: dataclasses.Field[Any]) -> str:
         default, factory = self._members.member(field.default), self._members.member(field.default_factory)
         flags = (field.init, field.repr, field.hash, field.compare, getattr(field, "kw_only", None) is True)
-        return f"field {field.name} {field._field_type} {default} {factory} {flags} {sorted(map(str, field.metadata))}"  # type: ignore[attr-defined]
+        more = [f"{key}={self._members.member(value)}" for key, value in field.metadata.items()]
+        kind = field.type if isinstance(field.type, str) else self._members.member(field.type)
+        return f"field {field.name} {field._field_type} {default} {factory} {flags} {more} {kind}"  # type: ignore[attr-defined]
 
     def known(self) -> list[type]:
         """Classes all of whose members were said."""
-        return list(self._own)
+        return [cls for cls, _ in self._own.values()]
 
 
 _OF_ENUMS = frozenset("_member_map_ _value2member_map_ _member_names_ _unhashable_values_ _hashable_values_".split())
@@ -179,7 +187,7 @@ def refuse_own_checks(cls: type) -> None:
 
 
 def _goes_by_name(cls: type) -> bool:
-    return not is_heap_type(cls) or is_known(cls.__module__)
+    return not is_heap_type(cls) or is_librarys(cls) or cls.__module__.partition(".")[0] == "torch"
 
 
 def _name(cls: type) -> str:
@@ -190,14 +198,39 @@ def is_heap_type(cls: type) -> bool:
     return bool(cls.__flags__ & _HEAP_TYPE)
 
 
+# Compiled types whose contents Dynamo reads through sources of their own, or whose class says all.
+_HAVE_SOURCES: tuple[Any, ...] = (
+    torch.Tensor, torch.Generator, types.MethodType, types.SimpleNamespace, functools.partial, property, staticmethod,
+    classmethod, BaseException, super, types.CellType, types.GenericAlias, types.UnionType, itertools.count, zip, map,
+    filter, enumerate, itertools.cycle, itertools.repeat, type(iter(())), type(iter([])), type(iter({})),
+    type(iter(range(0))),
+    weakref.ReferenceType, bytearray,
+)  # fmt: skip
+_BY_TYPE = frozenset("numpy decimal datetime".split())  # modules of such: `rules` compares their values
+
+
+def is_told_by_type(value: Any) -> bool:
+    """Whether the class of a value, and its names, are enough where nothing guards more: the rest is guarded."""
+    kind = type(value)
+    return is_heap_type(kind) or kind is object or kind.__module__ in _BY_TYPE or isinstance(value, _HAVE_SOURCES)
+
+
 def is_library(module: str | None) -> bool:
-    """Whether a module of this name is the standard library's."""
-    return (module or "").partition(".")[0] in _LIBRARY
+    """Whether a module of this name is the standard library's; not one of the user's that is called like it."""
+    return is_known(module) and (module or "").partition(".")[0] != "torch"
+
+
+def is_librarys(cls: type) -> bool:
+    """Whether the standard library brings this class, and not one that says so."""
+    found: Any = sys.modules.get(cls.__module__) if is_library(cls.__module__) else None
+    for part in cls.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is cls or (not is_heap_type(cls) and is_library(cls.__module__))
 
 
 def is_known(module: str | None) -> bool:
     """Whether a module of this name is torch's or the standard library's: the toolchain says what is in it."""
-    return is_library(module) or (module or "").partition(".")[0] == "torch"
+    return is_torch_or_stdlib(module)
 
 
 def module_of(value: Any) -> str:

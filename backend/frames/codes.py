@@ -22,11 +22,17 @@ def code_digest(code: types.CodeType) -> str:
     found = _digests.get(id(code))
     if found is None:
         try:
-            text = meaning(code)
+            text = f"{meaning(code)}{[_names(one) for one in (code, *nested(code))]}"
         except Uncacheable as bad:
             raise Refused(f"the code of {code.co_name}: {bad}") from None
         found = _digests[id(code)] = (code, sha256_hex(text.encode("utf-8", "surrogatepass"))[:16])
     return found[1]
+
+
+def _names(code: types.CodeType) -> list[Any]:
+    """What code may say of itself (`inner.__name__`, `locals()`), and sets in the order in which it goes over them."""
+    sets = [repr(one) for one in code.co_consts if isinstance(one, frozenset) and not _is_shuffled(one)]
+    return [code.co_name, getattr(code, "co_qualname", ""), code.co_varnames, sets]
 
 
 def nested(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -73,9 +79,14 @@ def compares_identity(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> bool
     for outer in users_code(codes):
         for code in (outer, *nested(outer)):
             for before, this in itertools.pairwise(dis.get_instructions(code)):
+                if this.argval in _IDENTITY:  # operator.is_
+                    return True
                 if this.opname == "IS_OP" and not (before.opname == "LOAD_CONST" and before.argval in (None, True)):
                     return True
     return False
+
+
+_IDENTITY = ("is_", "is_not")
 
 
 def _is_shuffled(value: Any) -> bool:

@@ -14,6 +14,7 @@ from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.hook import Frame, when_guarded
 from ..torch_api.frames.plain import NotServed, Refused
+from ..torch_api.frames.ran import noting
 from ..torch_api.frames.seen import Seen, watching
 from .comparing import differences
 from .graphs import check_around, load_graph
@@ -107,7 +108,7 @@ class Frames:
     ) -> Any:
         """The trace as ever; a record of it once torch has built its guards."""
         seen = Seen()
-        with watching(seen):
+        with watching(seen), noting(seen.ran):
             output = trace()
 
         def guarded(shape: dict[str, list[str]]) -> None:

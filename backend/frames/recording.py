@@ -41,8 +41,9 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         source: (dynamo.concrete(one["size"]), dynamo.concrete(one["stride"]), id(live(source)) in seen.marked)
         for source, one in graph.input_source_to_sizes_strides.items()
     }
-    asked, looked_for = asked_names((frame.code, *seen.inlined)), looked_names(_codes(frame, seen))
-    look = Looking(live, known, asked)
+    asked = asked_names((frame.code, *seen.inlined)) | seen.names
+    looked_for = looked_names(_codes(frame, seen)) | seen.names
+    look = Looking(live, known, asked, tuple(frame.closure or ()))
     _forget_stale(graph, seen)
     guards = dynamo.in_order(graph.guards)
     rows = [_row(guard, look, table, texts) for guard in guards]
@@ -54,7 +55,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     surfaces = _surfaces(sources, look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
-    inlined = sorted({*inlined, *sourceless_facts(seen.sourceless.values(), look.values)})
+    inlined = sorted({*inlined, *sourceless_facts(seen.sourceless.values(), asked, look.values)})
     refuse_unsaid(seen.functions.values(), look.values)
     for source in sources:
         value: Any = live(source) if source.name else None
@@ -178,6 +179,8 @@ def _module(look: Looking, source: Source) -> types.ModuleType | None:
 
 def _refuse_chance(frame: Frame, seen: Seen) -> None:
     """What differs from process to process, or with the place of code in its file, and Dynamo folds in."""
+    if seen.ran:
+        raise Refused(f"{seen.ran[0]} runs while it is traced, instead of being traced")
     if seen.chance:
         raise Refused(f"it folds in {seen.chance[0]}")
     codes = _codes(frame, seen)

@@ -60,7 +60,7 @@ def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGrap
                 put(name, _module(data))
         sources = read_sources(record.sources, rename)
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
-        look = Looking(Live(frame.locals, frame.globals), known, set(record.asked))
+        look = Looking(Live(frame.locals, frame.globals), known, set(record.asked), tuple(frame.closure or ()))
         guards = _compare(record, frame, sources, look)
         place = _placing(record, frame, rename)
         restored = Restored(_parts(record, frame, sources, guards, look, rename, place), frame, cleanups)

@@ -23,6 +23,7 @@ from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import is_pytree_registry, marks_of
+from .classes import is_librarys
 from .tensors import tensor_text
 from .values import Values, keys_of
 
@@ -32,11 +33,12 @@ Arguments = dict[str, Any]
 @dataclass(slots=True)
 class Looking:
     """One look at a live frame. sizes: of each input that is a tensor, (sizes, strides, marked by the trace itself).
-    asked: names that the traced code asks for."""
+    asked: names that the traced code asks for. closure: the frame's own cells."""
 
     live: Live
     sizes: dict[Source, tuple[Any, Any, bool]]
     asked: set[str]
+    closure: tuple[types.CellType, ...] = ()
     values: Values = field(default_factory=Values)
 
     def text(self, source: Source, kind: str, arguments: Arguments) -> str:
@@ -84,8 +86,9 @@ def _type(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
     # Whether some containers are empty Dynamo asks under no guard but this one.
     more = f" {bool(value)}" if type(value) in _CONTAINERS else ""
-    if isinstance(value, _COMPARED):
-        more = f" {value!r}"
+    if isinstance(value, _COMPARED):  # by the library's own text: a class of the user's may say anything
+        library: Any = next(base for base in type(value).__mro__ if is_librarys(base))
+        more = f" {library.__repr__(value)}"
     return look.values.classes.text(type(value)) + more
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import GlobalSource, Source, is_of_frame, root_of
+from .classes import is_heap_type, is_known
 from .rules import Looking
 from .tensors import sharing_text
 
@@ -31,6 +33,8 @@ def sharing_of(sources: Iterable[Source], look: Looking) -> str:
 def one_text(sources: Iterable[Source], look: Looking, *, names: bool) -> str:
     """A digest of which of these are one object. names: texts and numbers as well, since code compares them by `is`."""
     groups: dict[int, list[str]] = {}
+    for number, cell in enumerate(look.closure):
+        groups.setdefault(id(cell), []).append(f"own cell {number}")
     for source in sources:
         if not source.name or not is_of_frame(source) or _is_installed(source):
             continue
@@ -38,12 +42,22 @@ def one_text(sources: Iterable[Source], look: Looking, *, names: bool) -> str:
         if type(value) in _TORCH or (type(value) in _PLAIN and not (names and type(value) in (str, int, float))):
             continue
         groups.setdefault(id(value), []).append(str(source.name))
-        for number, cell in enumerate(
-            (value.__closure__ or ()) if isinstance(value, types.FunctionType) else ()
-        ):  # one that is known leaves no source
-            groups.setdefault(id(cell), []).append(f"{source.name} cell {number}")
+        for name, cell in _cells(str(source.name), value):  # one that is known leaves no source
+            groups.setdefault(id(cell), []).append(name)
     text = "\n".join(sorted(" ".join(sorted(set(group))) for group in groups.values() if len(set(group)) > 1))
     return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]
+
+
+def _cells(name: str, value: Any) -> Iterator[tuple[str, types.CellType]]:
+    """Of a function, or of the functions of an object's class."""
+    if isinstance(value, types.FunctionType):
+        yield from ((f"{name} cell {number}", cell) for number, cell in enumerate(value.__closure__ or ()))
+        return
+    for base in (value if isinstance(value, type) else type(value)).__mro__:
+        if is_heap_type(base) and not is_known(base.__module__):
+            for member, held in vars(base).items():
+                if isinstance(held, types.FunctionType):
+                    yield from _cells(f"{base.__qualname__}.{member}", held)
 
 
 def _is_installed(source: Source) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..torch_api.frames.plain import Refused
 from .chance import is_of_a_process
-from .classes import is_known, module_of
+from .classes import is_heap_type, is_known, is_librarys, module_of
 from .codes import nested
 from .values import Values
 
@@ -41,27 +41,68 @@ def inlined_facts(
     return [(module, path, text) for (module, path), text in sorted(facts.items())]
 
 
-def sourceless_facts(reached: Iterable[Any], values: Values) -> list[tuple[str, str, str]]:
-    """Of classes, members of enums, builtins and modules that the trace reached through no source: nothing guards what
-    it read of them. Raises Refused for a module of the user's, and for what no name leads to.
+def sourceless_facts(reached: Iterable[Any], asked: Iterable[str], values: Values) -> list[tuple[str, str, str]]:
+    """Of what the trace reached through no source: nothing guards what it read of it. What holds a value says all of
+    it, or it is refused; classes and names in modules are found by name. asked: names that the traced code asks for.
+
+    Raises Refused for a module of the user's, for what no name leads to, and for what nothing can be said of.
     """
     facts = []
     for value in reached:
         if isinstance(value, enum.Enum):
+            refuse_partly_said(value)
             value = type(value)
         if isinstance(value, types.ModuleType):
             if not is_known(value.__name__):
                 raise Refused(f"it reads module {value.__name__}, which a function holds, under no guard")
-        elif not isinstance(value, type):
-            if is_of_a_process(value):
-                raise Refused(f"a function holds {value.__name__}(), which differs from process to process")
-            values.identity(value)
-        elif not is_known(value.__module__):
+            facts += _added(value.__name__, "", [vars(value)], asked, values)
+        elif isinstance(value, type):
+            facts += _of_class(value, asked, values)
+        elif is_of_a_process(value):
+            raise Refused(f"a function holds {value.__name__}(), which differs from process to process")
+        else:
             values.identity(value)  # refuses
-            if named(value.__module__, value.__qualname__) is not value:
-                raise Refused(f"it reads class {value.__qualname__}, which no name leads to, under no guard")
-            facts.append((value.__module__, value.__qualname__, _text(value, values)))
     return facts
+
+
+def _of_class(cls: type, asked: Iterable[str], values: Values) -> list[tuple[str, str, str]]:
+    if is_librarys(cls) or not is_heap_type(cls) or cls.__module__.partition(".")[0] == "torch":
+        return _added(cls.__module__, f"{cls.__qualname__}.", [vars(base) for base in cls.__mro__], asked, values)
+    values.identity(cls)  # refuses
+    for base in cls.__mro__:
+        if is_heap_type(base) and not is_librarys(base):
+            for held in vars(base).values():
+                refuse_partly_said(held)
+    if named(cls.__module__, cls.__qualname__) is not cls:
+        raise Refused(f"it reads class {cls.__qualname__}, which no name leads to, under no guard")
+    return [(cls.__module__, cls.__qualname__, _text(cls, values))]
+
+
+def _added(
+    module: str, prefix: str, spaces: Iterable[Mapping[str, Any]], asked: Iterable[str], values: Values
+) -> list[tuple[str, str, str]]:
+    """Plain data under names that code asks for in a module or class of torch's or Python's: anyone may have put it."""
+    spaces = list(spaces)
+    found = ((name, space[name]) for name in asked for space in spaces if name in space)
+    kinds = (bool, int, float, str, tuple)
+    return [(module, prefix + name, _text(held, values)) for name, held in found if isinstance(held, kinds)]
+
+
+def refuse_partly_said(value: Any) -> None:
+    """Raises Refused for an object, with no guard about it, whose attributes its holder cannot say all of."""
+    if is_known(type(value).__module__) and not isinstance(value, enum.Enum):
+        return
+    for name, held in getattr(value, "__dict__", {}).items():
+        if not isinstance(value, (types.FunctionType, type)) and not _is_said(held):
+            raise Refused(f"it reads {name} of an object of {type(value).__qualname__} under no guard")
+
+
+def _is_said(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_said, value))
+    return value is None or isinstance(
+        value, (bool, int, float, str, type, types.FunctionType, types.BuiltinFunctionType)
+    )
 
 
 def refuse_unsaid(functions: Iterable[types.FunctionType], values: Values) -> None:

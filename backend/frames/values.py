@@ -8,6 +8,7 @@ Anything else is refused where its identity counts, since a trace may have folde
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
 import functools
 import os
@@ -24,7 +25,7 @@ from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of
 from .chance import CHANCE, HARMLESS, STATEFUL
-from .classes import Classes, counted, is_heap_type, module_of, refuse_own_checks
+from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, refuse_own_checks
 from .codes import code_digest
 
 _TORCH_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device)
@@ -82,7 +83,7 @@ class Values:
         if kind is slice:
             return f"slice:{','.join(map(self.constant, (value.start, value.stop, value.step)))}"
         if isinstance(value, enum.Enum):
-            return f"enum:{self.classes.text(kind)}.{value.name}"  # the class says its members
+            return f"enum:{self.classes.text(kind)}.{_member(value)}"  # the class says its members
         if isinstance(value, type):
             return f"class:{self.classes.text(value)}"
         if kind is types.CodeType:
@@ -101,10 +102,11 @@ class Values:
         self._busy.add(id(function))
         self.functions[id(function)] = function
         try:
-            parts = [f"{function.__module__}.{function.__qualname__}", self.code(function.__code__), marks]
+            name = f"{function.__module__}.{function.__qualname__} {function.__name__}"
+            parts = [name, self.code(function.__code__), marks]
             parts += [self._held(value, strict) for value in (function.__defaults__, function.__kwdefaults__)]
             parts += [self._cell(cell, strict) for cell in function.__closure__ or ()]
-            parts += sorted(name for name in vars(function) if name != _DISABLED)
+            parts += [f"{name}={self._plain(held)}" for name, held in vars(function).items() if name != _DISABLED]
             return short("\n".join(parts))
         finally:
             self._busy.discard(id(function))
@@ -136,16 +138,17 @@ class Values:
         if isinstance(value, type):
             return self.classes.text(value) if strict else self.classes.mention(value)
         if isinstance(value, enum.Enum):
-            return f"{self.classes.mention(type(value))}.{value.name}"
+            return f"{self.classes.mention(type(value))}.{_member(value)}"
         if not strict and isinstance(value, tuple):  # also a named one
-            return f"{name_of(type(value))}[{','.join(map(self._held, value))}]"
+            text = ",".join(map(self._held, value))
+            return f"{self.classes.mention(type(value))}[{text}]{self.plain_attributes(value)}"
         if not strict and type(value) is list:
             return f"list[{','.join(map(self._held, value))}]"
-        if not strict and type(value) in (set, frozenset):  # in each process in another order
-            return f"{type(value).__name__}[{','.join(sorted(map(self._held, value)))}]"
+        if not strict and type(value) in (set, frozenset):  # of texts in another order in each process
+            items = [*map(self._held, value)] if {*map(type, value)} <= {bool, int} else sorted(map(self._held, value))
+            return f"{type(value).__name__}[{','.join(items)}]"
         if not strict and type(value) in (dict, collections.OrderedDict, types.MappingProxyType):
-            items = [f"{self._held(key)}={self._held(item)}" for key, item in value.items()]
-            return f"dict[{','.join(items)}]"
+            return f"dict[{','.join(f'{self._held(key)}={self._held(item)}' for key, item in value.items())}]"
         try:
             return self.constant(value)
         except Refused:
@@ -155,6 +158,14 @@ class Values:
         """What stands for itself by name, or an object's class and its plain attributes."""
         if isinstance(value, re.Pattern):
             return f"pattern:{value.flags} {value.pattern!r}"
+        if isinstance(value, types.MethodType):
+            return f"method:{self._held(value.__func__)} of {self._held(value.__self__)}"
+        if isinstance(value, (types.GenericAlias, types.UnionType)):
+            return (
+                f"{type(value).__name__}:{self._held(getattr(value, '__origin__', None))} {self._held(value.__args__)}"
+            )
+        if isinstance(value, types.MethodWrapperType):
+            return f"slot:{value.__name__} of {self._held(value.__self__)}"
         if isinstance(value, (types.BuiltinFunctionType, types.ModuleType, *_DESCRIPTORS, *_OPERATORS)):
             try:
                 return self.identity(value)
@@ -170,11 +181,17 @@ class Values:
         return f"{self.classes.mention(kind)} {short(chr(10).join(self.plain_attributes(value)))}"
 
     def plain_attributes(self, value: Any) -> list[str]:
-        found = []
-        for name, held in sorted(getattr(value, "__dict__", {}).items()):
-            text = repr(held) if type(held) in (bool, int, float, str, type(None)) else name_of(type(held))
-            found.append(f"{name}={text}")
-        return found
+        return [f"{name}={self._plain(held)}" for name, held in sorted(getattr(value, "__dict__", {}).items())]
+
+    def _plain(self, held: Any) -> str:
+        """Plain data by value, also within tuples and lists; functions and classes by all that they are."""
+        if type(held) in (bool, int, float, str, type(None)):
+            return repr(held)
+        if type(held) in (tuple, list):
+            return f"{type(held).__name__}[{','.join(map(self._plain, held))}]"
+        if isinstance(held, (types.FunctionType, types.BuiltinFunctionType, type, *_OPERATORS)):
+            return self._held(held)
+        return name_of(type(held))
 
     # -- objects
 
@@ -253,11 +270,14 @@ class Values:
             return "" if type(value) is types.ModuleType else self.classes.text(type(value))
         if any("__class__" in vars(base) for base in type(value).__mro__[:-1] if base.__module__ != "builtins"):
             raise Refused(f"an object of {name_of(type(value))} says itself what its class is")
+        kind = type(value)
+        if not is_told_by_type(value):
+            return self.identity(value)
         names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith("_dynamo_")]
-        for base in type(value).__mro__:
-            slots = vars(base).get("__slots__", ())
-            names += [name for name in ((slots,) if isinstance(slots, str) else slots) if _has_slot(value, base, name)]
-        return f"{self.classes.text(type(value))} {short(chr(10).join(sorted(map(str, names))))}"
+        for base in kind.__mro__:
+            names += [name for name in vars(base) if _has_slot(value, base, name)]
+        more = f" {self.constant(value.enter_result)}" if isinstance(value, contextlib.nullcontext) else ""
+        return f"{self.classes.text(kind)} {short(chr(10).join(map(str, names)))}{more}"
 
     def _keys(self, keys: Iterable[Any]) -> str:
         keys = list(keys)
@@ -271,6 +291,11 @@ class Values:
             return self.constant(value)
         except Refused:
             return self.identity(value)
+
+
+def _member(value: enum.Enum) -> str:
+    """Not by `name`, which a class may say itself; a flag may have none."""
+    return f"{value._name_} {value._value_!r}" if type(value._value_) in (int, float, str) else str(value._name_)
 
 
 def _has_slot(value: Any, base: type, name: str) -> bool:

@@ -116,6 +116,21 @@ PATCHES = {
         ("self", "tx", "args", "kwargs"),
         "restored frames",
     ),
+    "functions that are not traced": Patch(
+        "torch._dynamo.variables.functions",
+        "SkipFunctionVariable.call_function",
+        ("self", "tx", "args", "kwargs"),
+        "restored frames",
+    ),
+    "names in modules": Patch(
+        "torch._dynamo.variables.misc", "PythonModuleVariable.var_getattr", ("self", "tx", "name"), "restored frames"
+    ),
+    "whether names are in modules": Patch(
+        "torch._dynamo.variables.misc",
+        "PythonModuleVariable.call_obj_hasattr",
+        ("self", "tx", "name"),
+        "restored frames",
+    ),
     "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), "verified hits", everywhere=True),
     "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), "verified hits"),
     "place: coordinate": Patch(_MESH, "DeviceMesh.get_coordinate", ("self",), _RANKS),

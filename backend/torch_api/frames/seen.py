@@ -31,8 +31,9 @@ class Seen:
     through, with the globals it reads. marked: ids of tensors that the trace marked as static. unguarded: guards
     that torch leaves out. sourceless: classes, modules and members of enums by id that the trace reached through no
     source, so that nothing about them has a guard; functions: such functions that it traced through. chance: what
-    it folded in that is something else in each process. graphs: by backend id, where a compiled graph is kept, or
-    why it is not. installed: globals of each OutputGraph, by its id.
+    it folded in that is something else in each process. ran: code of the user's that ran and was not traced. names:
+    that it asked modules for. graphs: by backend id, where a compiled graph is kept, or why it is not. installed:
+    globals of each OutputGraph, by its id.
     """
 
     looked_at: dict[Any, None] = field(default_factory=dict)
@@ -42,6 +43,8 @@ class Seen:
     sourceless: dict[int, Any] = field(default_factory=dict)
     functions: dict[int, types.FunctionType] = field(default_factory=dict)
     chance: list[str] = field(default_factory=list)
+    ran: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
     graphs: dict[str, Any] = field(default_factory=dict)
     installed: dict[int, dict[str, Any]] = field(default_factory=dict)
 

@@ -109,7 +109,17 @@ def words() -> dict[str, str]:
         "dispatch keys": f"{torch._C._dispatch_tls_local_include_set()} {torch._C._dispatch_tls_local_exclude_set()}",
         "numbers as text": str(sorted(locale.localeconv().items())),
         "what is traced through": _trace_rules(),
+        "numpy": _numpy_dtypes(),
     }
+
+
+def _numpy_dtypes() -> str:
+    """Default dtypes of torch's version of numpy, where they are not what Dynamo's settings say."""
+    module: Any = sys.modules.get("torch._numpy._dtypes_impl")
+    kinds = ("float", "complex", "int")
+    said = [getattr(torch, getattr(torch._dynamo.config, f"numpy_default_{kind}")) for kind in kinds]
+    held = module and [getattr(module.default_dtypes(), f"{kind}_dtype") for kind in kinds]
+    return "" if held in (None, said) else str(held)
 
 
 def _trace_rules() -> str:

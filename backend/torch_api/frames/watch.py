@@ -7,12 +7,19 @@ traced through is compared.
 from __future__ import annotations
 
 import enum
+import importlib.metadata
+import importlib.util
 import re
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+import torch.utils._pytree as pytree
 from torch._dynamo.source import is_from_skip_guard_source
+from torch.fx.immutable_collections import immutable_dict, immutable_list
+from torch.utils._ordered_set import OrderedSet
+from warmgraph.hashing import is_torch_or_stdlib
 
 from .. import patches
 from .seen import seen
@@ -29,6 +36,9 @@ def install() -> None:
     patches.install("text of objects", _as_text)
     patches.install("text of values", _as_text)
     patches.install("text by a builtin", _called)
+    patches.install("functions that are not traced", _skipping)
+    patches.install("names in modules", _asking)
+    patches.install("whether names are in modules", _asking)
 
 
 def _inlining(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,8 +67,8 @@ def _without_source(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _note(value: Any, into: dict[int, Any]) -> None:
-    """Classes, modules, builtins and members of enums, also within containers."""
-    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum)):
+    """Classes, modules, builtins, members of enums and what its holder cannot say, also within containers."""
+    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum, *_UNSAID)):
         into[id(value)] = value
     elif isinstance(value, dict):
         for one in value.items():
@@ -66,6 +76,13 @@ def _note(value: Any, into: dict[int, Any]) -> None:
     elif isinstance(value, (tuple, list, set, frozenset)):
         for one in value:
             _note(one, into)
+
+
+# Dynamo makes constants of these; all that a function or class which holds one says of it is its type.
+_UNSAID: tuple[type, ...] = (
+    re.Match, torch.finfo, torch.iinfo, torch._C._SDPBackend, torch._C.DispatchKey, immutable_list, immutable_dict,
+    OrderedSet, pytree.TreeSpec, pytree.SequenceKey, pytree.MappingKey, pytree.GetAttrKey,
+)  # fmt: skip
 
 
 # An address, or a path: the text of an object, function or module without a form of its own.
@@ -86,6 +103,10 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
         found = original(self, tx, args, kwargs)
         if any(self.fn is one for one in _TEXTS):
             _note_text(found, args)
+        if (self.fn is getattr or self.fn is hasattr) and len(args) > 1:
+            _note_name(args[1])
+        if self.fn is dir:
+            _chance("dir(), which says all that is there")
         return found
 
     return call_function
@@ -95,14 +116,36 @@ _TEXTS = (str, repr, ascii, format)
 _SET = re.compile(r"\{'[^':]*'[,}]")  # within other text
 
 
+def _note_name(variable: Any) -> None:
+    current, name = seen(), getattr(variable, "value", None)
+    if current is not None and isinstance(name, str):
+        current.names.add(name)
+
+
+def _chance(what: str) -> None:
+    current = seen()
+    if current is not None:
+        current.chance.append(what)
+
+
 def _note_text(found: Any, of: Sequence[Any]) -> None:
     current, value = seen(), getattr(found, "value", None)
     if current is None or not isinstance(value, str):
         return
+    if any(_says_itself(_type(one)) for one in of):
+        current.chance.append("the text of an object of a class that says it itself")
     if _OF_THIS_PROCESS.search(value):
         current.chance.append("an object as text, which differs from process to process")
     elif any(issubclass(_type(one), (set, frozenset)) for one in of) or _SET.search(value):
         current.chance.append("a set as text, whose order differs from process to process")
+
+
+def _says_itself(kind: type) -> bool:
+    """Whether the text of its instances is the user's word, or tells values that have no guard (a dataclass)."""
+    return any(
+        {"__str__", "__repr__", "__format__"} & vars(base).keys() and not is_torch_or_stdlib(base.__module__)
+        for base in kind.__mro__
+    )
 
 
 def _type(variable: Any) -> type:
@@ -111,6 +154,25 @@ def _type(variable: Any) -> type:
     except NotImplementedError:
         return object
     return found
+
+
+def _skipping(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        if self.value in (importlib.util.find_spec, importlib.metadata.version):
+            _chance(f"{self.value.__name__}(), which asks what is installed")
+        return original(self, tx, args, kwargs)
+
+    return call_function
+
+
+def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def ask(self: Any, tx: Any, name: str) -> Any:
+        current = seen()
+        if current is not None:
+            current.names.add(name)
+        return original(self, tx, name)
+
+    return ask
 
 
 def _looking(original: Callable[..., Any]) -> Callable[..., Any]:

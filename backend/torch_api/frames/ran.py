@@ -1,0 +1,106 @@
+"""Code of the user's that runs while a frame is traced, instead of being traced: a `__repr__`, a metaclass's `__eq__`.
+
+Dynamo reads most code and executes none of it, but at some places it asks live objects (`str(obj)`, `hasattr`, `==`),
+and what code answers there is folded in under no guard. Python says which code ran: `sys.monitoring` since 3.12, which
+costs next to nothing; its profiler in C before, with which a trace takes nearly twice as long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import cProfile
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from warmgraph.hashing import comes_with_torch
+
+_thread = threading.local()
+_OURS = str(Path(__file__).resolve().parents[3])
+# What torch runs by itself while it traces.
+_OF_TORCH = tuple(f"/{name}/" for name in "sympy mpmath numpy networkx typing_extensions triton redis msgpack".split())
+_TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
+_BUSY = "another profiler"
+
+
+@contextlib.contextmanager
+def noting(into: list[str]) -> Iterator[None]:
+    """Puts names of code that ran meanwhile, in this thread, into `into`; or who is in the way of knowing."""
+    try:
+        start, stop, codes = (_monitored if sys.version_info >= (3, 12) else _profiled)()
+    except ValueError:
+        into.append(_BUSY)
+        yield
+        return
+    before, _thread.pause = getattr(_thread, "pause", None), (stop, start)
+    start()
+    try:
+        yield
+    finally:
+        stop()
+        _thread.pause = before
+        into += sorted({name_of(code) for code in codes() if is_users(code)})
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """A compile within a trace, say: what that runs is in the graph's key."""
+    stop, start = getattr(_thread, "pause", None) or (lambda: None, lambda: None)
+    stop()
+    try:
+        yield
+    finally:
+        start()
+
+
+Watching = tuple[Callable[[], Any], Callable[[], Any], Callable[[], "list[types.CodeType]"]]
+
+
+def _profiled() -> Watching:
+    if sys.getprofile() is not None:
+        raise ValueError
+    profiler = cProfile.Profile(builtins=False)
+
+    def codes() -> list[types.CodeType]:
+        return [entry.code for entry in profiler.getstats() if isinstance(entry.code, types.CodeType)]
+
+    return profiler.enable, profiler.disable, codes
+
+
+def _monitored() -> Watching:
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
+    thread, found = threading.get_ident(), set()
+
+    def note(code: types.CodeType, offset: int) -> Any:
+        if threading.get_ident() != thread:
+            return None
+        found.add(code)
+        return monitoring.DISABLE
+
+    def start() -> None:
+        monitoring.use_tool_id(_TOOL, "warmgraph")
+        monitoring.register_callback(_TOOL, monitoring.events.PY_START, note)
+        monitoring.set_events(_TOOL, monitoring.events.PY_START)
+        monitoring.restart_events()
+
+    def stop() -> None:
+        monitoring.set_events(_TOOL, 0)
+        monitoring.register_callback(_TOOL, monitoring.events.PY_START, None)
+        monitoring.free_tool_id(_TOOL)
+
+    if monitoring.get_tool(_TOOL) is not None:
+        raise ValueError
+    return start, stop, lambda: list(found)
+
+
+def is_users(code: types.CodeType) -> bool:
+    """By its file. What was generated has none; texts of objects are looked at elsewhere (`watch`)."""
+    file = code.co_filename
+    return not (file.startswith(("<", _OURS)) or comes_with_torch(file) or any(one in file for one in _OF_TORCH))
+
+
+def name_of(code: types.CodeType) -> str:
+    return f"{getattr(code, 'co_qualname', code.co_name)} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
