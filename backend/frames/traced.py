@@ -82,10 +82,11 @@ def _added(
     module: str, prefix: str, spaces: Iterable[Mapping[str, Any]], asked: Iterable[str], values: Values
 ) -> list[tuple[str, str, str]]:
     """Plain data under names that code asks for in a module or class of torch's or Python's: anyone may have put it."""
-    spaces = list(spaces)
-    found = ((name, space[name]) for name in asked for space in spaces if name in space)
+    known: dict[str, Any] = {}
+    for space in reversed(list(spaces)):
+        known.update((name, space[name]) for name in asked if name in space and not name.startswith("__"))
     kinds = (bool, int, float, str, tuple)
-    return [(module, prefix + name, _text(held, values)) for name, held in found if isinstance(held, kinds)]
+    return [(module, prefix + name, _text(held, values)) for name, held in known.items() if isinstance(held, kinds)]
 
 
 def refuse_partly_said(value: Any) -> None:
