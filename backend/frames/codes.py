@@ -31,7 +31,7 @@ def code_digest(code: types.CodeType) -> str:
 
 def _names(code: types.CodeType) -> list[Any]:
     """What code may say of itself (`inner.__name__`, `locals()`), and sets in the order in which it goes over them."""
-    sets = [repr(one) for one in code.co_consts if isinstance(one, frozenset) and not _is_shuffled(one)]
+    sets = [repr(one) for one in code.co_consts if isinstance(one, frozenset) and {*map(type, one)} <= {bool, int}]
     return [code.co_name, getattr(code, "co_qualname", ""), code.co_varnames, sets]
 
 

@@ -106,10 +106,14 @@ class Values:
             parts = [name, self.code(function.__code__), marks]
             parts += [self._held(value, strict) for value in (function.__defaults__, function.__kwdefaults__)]
             parts += [self._cell(cell, strict) for cell in function.__closure__ or ()]
-            parts += [f"{name}={self._plain(held)}" for name, held in vars(function).items() if name != _DISABLED]
+            parts += [f"{name}={self._hung(name, held)}" for name, held in vars(function).items() if name != _DISABLED]
             return short("\n".join(parts))
         finally:
             self._busy.discard(id(function))
+
+    def _hung(self, name: str, held: Any) -> str:
+        """On a function. Dynamo's own marks are said by `marks_of`; one of them is an address."""
+        return "" if "dynamo" in name else self._plain(held)
 
     def _cell(self, cell: types.CellType, strict: bool) -> str:
         try:
