@@ -162,6 +162,8 @@ class Values:
         """What stands for itself by name, or an object's class and its plain attributes."""
         if isinstance(value, re.Pattern):
             return f"pattern:{value.flags} {value.pattern!r}"
+        if isinstance(value, (torch.finfo, torch.iinfo)):
+            return repr(value)
         if isinstance(value, types.MethodType):
             return f"method:{self._held(value.__func__)} of {self._held(value.__self__)}"
         if isinstance(value, (types.GenericAlias, types.UnionType)):

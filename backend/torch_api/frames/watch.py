@@ -80,7 +80,7 @@ def _note(value: Any, into: dict[int, Any]) -> None:
 
 # Dynamo makes constants of these; all that a function or class which holds one says of it is its type.
 _UNSAID: tuple[type, ...] = (
-    re.Match, torch.finfo, torch.iinfo, torch._C._SDPBackend, torch._C.DispatchKey, immutable_list, immutable_dict,
+    re.Match, torch._C._SDPBackend, torch._C.DispatchKey, immutable_list, immutable_dict,
     OrderedSet, pytree.TreeSpec, pytree.SequenceKey, pytree.MappingKey, pytree.GetAttrKey,
 )  # fmt: skip
 
