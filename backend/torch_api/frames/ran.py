@@ -19,9 +19,13 @@ from typing import Any
 from warmgraph.hashing import comes_with_torch
 
 _thread = threading.local()
-_OURS = str(Path(__file__).resolve().parents[3])
+_OURS = tuple(f"{Path(__file__).resolve().parents[3] / room}/" for room in ("backend", "cache", "hashing", "scripts"))
 # What torch runs by itself while it traces.
-_OF_TORCH = tuple(f"/{name}/" for name in "sympy mpmath numpy networkx typing_extensions triton redis msgpack".split())
+_OF_TORCH = tuple(
+    f"/{name}{end}"
+    for name in "sympy mpmath numpy networkx typing_extensions triton redis msgpack _distutils_hack".split()
+    for end in ("/", ".py")
+)
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
 _BUSY = "another profiler"
 
@@ -97,9 +101,15 @@ def _monitored() -> Watching:
 
 
 def is_users(code: types.CodeType) -> bool:
-    """By its file. What was generated has none; texts of objects are looked at elsewhere (`watch`)."""
-    file = code.co_filename
-    return not (file.startswith(("<", _OURS)) or comes_with_torch(file) or any(one in file for one in _OF_TORCH))
+    """By its file. What was generated has none; texts of objects are looked at elsewhere (`watch`).
+
+    Not how a class finds attributes: what is found there is read through a source, and guarded. Not `__del__`, which
+    comes at any time.
+    """
+    file, finds = code.co_filename, code.co_name in ("__getattr__", "__getattribute__") and code.co_argcount > 1
+    if finds or code.co_name == "__del__":
+        return False
+    return not (file.startswith(("<", *_OURS)) or comes_with_torch(file) or any(one in file for one in _OF_TORCH))
 
 
 def name_of(code: types.CodeType) -> str:

@@ -156,6 +156,12 @@ def _type(variable: Any) -> type:
     return found
 
 
+def _note_absent(module: types.ModuleType, name: str) -> None:
+    """Where a module's class answers itself that a name is not there, nothing guards that."""
+    if not is_torch_or_stdlib(type(module).__module__) and not hasattr(module, name):
+        _chance(f"that module {module.__name__}, which finds its names itself, has no {name}")
+
+
 def _skipping(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         if self.value in (importlib.util.find_spec, importlib.metadata.version):
@@ -170,6 +176,8 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         current = seen()
         if current is not None:
             current.names.add(name)
+            if type(self.value) is not types.ModuleType and name not in vars(self.value):
+                _note_absent(self.value, name)
         return original(self, tx, name)
 
     return ask

@@ -1,0 +1,92 @@
+"""Code of the user's that runs while a frame is traced is seen, whoever calls it, and nothing else is."""
+
+from __future__ import annotations
+
+import cProfile
+import enum
+import json
+import sys
+import threading
+
+import pytest
+import torch
+from warmgraph.backend.torch_api.frames.ran import noting, paused
+
+
+class Level(enum.Enum):
+    LOW = 1
+
+    def __format__(self, how):
+        return "low"
+
+
+def helper():
+    return f"{Level.LOW}"
+
+
+def test_users_code_is_seen_and_librarys_is_not():
+    found = []
+    with noting(found):
+        json.dumps({"a": [1, 2]})
+        torch.nn.Linear(2, 2)
+        helper()
+    names = " ".join(found)
+    assert "helper" in names
+    assert "__format__" in names
+    assert "dumps" not in names
+    assert "Linear" not in names
+
+
+def test_what_runs_in_a_pause_does_not_count():
+    found = []
+    with noting(found):
+        with paused():
+            helper()
+        json.dumps(1)
+    assert found == []
+    with paused():  # outside of any trace
+        helper()
+
+
+def test_again_and_again():
+    """What an earlier trace saw is seen in a later one, too."""
+    for _ in range(3):
+        found = []
+        with noting(found):
+            helper()
+        assert any("helper" in name for name in found)
+
+
+def test_other_threads_do_not_count():
+    found, gone = [], threading.Event()
+
+    def elsewhere():
+        helper()
+        gone.set()
+
+    with noting(found):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        gone.wait(30)
+    thread.join()
+    assert not any("helper" in name for name in found)
+
+
+def test_an_error_ends_it():
+    with pytest.raises(ZeroDivisionError), noting([]):
+        1 / 0  # noqa: B018
+    assert sys.getprofile() is None
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="a profiler of the user's is not in the way there")
+def test_a_profiler_that_is_on_stays_on():
+    """Nobody knows then what ran: the frame is not recorded."""
+    profiler, found = cProfile.Profile(), []
+    profiler.enable()
+    try:
+        with noting(found):
+            helper()
+    finally:
+        profiler.disable()
+    assert found == ["another profiler"]
+    assert any("helper" in str(entry.code) for entry in profiler.getstats())
