@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import cProfile
+import functools
+import importlib
 import sys
 import threading
 import types
@@ -33,6 +35,7 @@ _BUSY = "another profiler"
 @contextlib.contextmanager
 def noting(into: list[str]) -> Iterator[None]:
     """Puts names of code that ran meanwhile, in this thread, into `into`; or who is in the way of knowing."""
+    _import_what_torch_would()
     try:
         start, stop, codes = (_monitored if sys.version_info >= (3, 12) else _profiled)()
     except ValueError:
@@ -58,6 +61,14 @@ def paused() -> Iterator[None]:
         yield
     finally:
         start()
+
+
+@functools.cache
+def _import_what_torch_would() -> None:
+    """Dynamo imports pytest at the first context manager that it meets (`is_forbidden_context_manager`)."""
+    for name in ("_pytest.python_api", "_pytest.recwarn"):
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
 
 
 Watching = tuple[Callable[[], Any], Callable[[], Any], Callable[[], "list[types.CodeType]"]]
