@@ -25,7 +25,7 @@ _OURS = tuple(f"{Path(__file__).resolve().parents[3] / room}/" for room in ("bac
 # What torch runs by itself while it traces.
 _OF_TORCH = tuple(
     f"/{name}{end}"
-    for name in "sympy mpmath numpy networkx typing_extensions triton redis msgpack _distutils_hack".split()
+    for name in "sympy mpmath numpy networkx tqdm typing_extensions triton redis msgpack _distutils_hack".split()
     for end in ("/", ".py")
 )
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
@@ -66,7 +66,7 @@ def paused() -> Iterator[None]:
 @functools.cache
 def _import_what_torch_would() -> None:
     """Dynamo imports pytest at the first context manager that it meets (`is_forbidden_context_manager`)."""
-    for name in ("_pytest.python_api", "_pytest.recwarn"):
+    for name in ("_pytest.raises", "_pytest.python_api", "_pytest.recwarn"):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
 
@@ -115,12 +115,16 @@ def is_users(code: types.CodeType) -> bool:
     """By its file. What was generated has none; texts of objects are looked at elsewhere (`watch`).
 
     Not how a class finds attributes: what is found there is read through a source, and guarded. Not `__del__`, which
-    comes at any time.
+    comes at any time. Not how modules are found: names of what was found are compared.
     """
     file, finds = code.co_filename, code.co_name in ("__getattr__", "__getattribute__") and code.co_argcount > 1
-    if finds or code.co_name == "__del__":
+    if finds or code.co_name == "__del__" or code in _finders():
         return False
     return not (file.startswith(("<", *_OURS)) or comes_with_torch(file) or any(one in file for one in _OF_TORCH))
+
+
+def _finders() -> list[Any]:
+    return [getattr(getattr(finder, "find_spec", None), "__code__", None) for finder in sys.meta_path]
 
 
 def name_of(code: types.CodeType) -> str:

@@ -158,7 +158,9 @@ def _type(variable: Any) -> type:
 
 def _note_absent(module: types.ModuleType, name: str) -> None:
     """Where a module's class answers itself that a name is not there, nothing guards that."""
-    if not is_torch_or_stdlib(type(module).__module__) and not hasattr(module, name):
+    kind = type(module)
+    finds = hasattr(kind, "__getattr__") or kind.__getattribute__ is not types.ModuleType.__getattribute__
+    if finds and not is_torch_or_stdlib(kind.__module__) and not hasattr(module, name):
         _chance(f"that module {module.__name__}, which finds its names itself, has no {name}")
 
 
