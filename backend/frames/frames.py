@@ -24,7 +24,7 @@ from .reporting import FrameReport
 from .restoring import restore
 from .store import MAX_RECORDS, Kept, RecordStore
 from .values import Values
-from .world import frame_key, world
+from .world import Around, frame_key, world
 
 log = logging.getLogger(__name__)
 
@@ -57,25 +57,33 @@ class Frames:
         report.restored(kept)
         return restored
 
-    def _first_that_fits(
-        self, key: str, frame: Frame, around: dict[str, str], report: FrameReport
-    ) -> tuple[Kept, Any] | None:
-        for kept in self._records(key, report):
+    def _first_that_fits(self, key: str, frame: Frame, around: Around, report: FrameReport) -> tuple[Kept, Any] | None:
+        for kept in self._records(key, around, report):
             report.tried += 1
             restored = self._restored(kept, frame, around, report)
             if restored is None:
                 report.moved = report.moved or report.refused
             else:
                 return kept, restored
+        if not report.tried:
+            self._tell_what_changed(key, frame, around, report)
         return None
 
-    def _key(self, frame: Frame) -> tuple[str, dict[str, str]]:
+    def _tell_what_changed(self, key: str, frame: Frame, around: Around, report: FrameReport) -> None:
+        """There may be a record of this program as it was before an edit."""
+        records = RecordStore(self.engine.cache)
+        other = self._try(report, "fetch", lambda: records.of_another_program(key, around.program_digest))
+        if other is not None and self._restored(other, frame, around, report) is None:
+            report.moved = report.refused
+
+    def _key(self, frame: Frame) -> tuple[str, Around]:
         around = world()
         return frame_key(frame, around, Values()), around
 
-    def _records(self, key: str, report: FrameReport) -> Iterator[Kept]:
+    def _records(self, key: str, around: Around, report: FrameReport) -> Iterator[Kept]:
         """One after the other, as they are asked for."""
-        records = RecordStore(self.engine.cache).records(key, dynamic_first=self.engine.settings.pgo)
+        dynamic_first = self.engine.settings.pgo
+        records = RecordStore(self.engine.cache).records(key, around.program_digest, dynamic_first=dynamic_first)
         while True:
             with report.phase("fetch"):
                 kept = self._try(report, "fetch", lambda: next(records, None))
@@ -83,7 +91,7 @@ class Frames:
                 return
             yield kept
 
-    def _restored(self, kept: Kept, frame: Frame, around: dict[str, str], report: FrameReport) -> Any:
+    def _restored(self, kept: Kept, frame: Frame, around: Around, report: FrameReport) -> Any:
         def go() -> Any:
             with report.phase("restore"):
                 for reference in kept.record.graphs.values():
@@ -103,7 +111,7 @@ class Frames:
         trace: Callable[[], Any],
         report: FrameReport,
         key: str,
-        around: dict[str, str],
+        around: Around,
         against: Kept | None = None,
     ) -> Any:
         """The trace as ever; a record of it once torch has built its guards."""
@@ -128,8 +136,9 @@ class Frames:
                 )
                 report.not_restorable()
             else:
+                records = RecordStore(self.engine.cache)
                 with report.phase("publish"):
-                    self._try(report, "publish", lambda: RecordStore(self.engine.cache).keep(key, record, report))
+                    self._try(report, "publish", lambda: records.keep(key, around.program_digest, record, report))
                 report.recorded()
 
         self._try(report, "record", lambda: when_guarded(output, guarded))

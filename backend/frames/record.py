@@ -8,7 +8,7 @@ from typing import Any
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 3
+FORMAT = 4
 _MAX_ITEMS = 2_000_000
 
 
@@ -16,15 +16,16 @@ _MAX_ITEMS = 2_000_000
 class Record:
     """Sources are numbers in `sources`, fingerprints numbers in `texts`.
 
-    code: transformed bytecode. installed: [name, kind, data] of each global that Dynamo installed. imports: alias ->
-    module. guards: [source, kind, arguments, fingerprint], in torch's order. facts: the same, of what torch assumes
-    under no guard. surfaces: [source, fingerprint], names and keys of guarded values. asked: names that traced code
-    asks for, looked_for: of which it asks whether they are there; spaces: [module or "" for the frame's own,
-    fingerprint], which of them it has. inlined: [module, path, fingerprint] of code traced through. sizes: [source,
-    sizes, strides, marked] of inputs. key_order: dicts in whose order the frame iterated. alias: AOTAutograd's
-    guards. shape: guards on sizes, as evaluated and as shown. world: state around. graphs: name -> where it is
-    kept. pgo: sizes seen; scope: by whom, in the user's words on which runs belong together. sharing: of tensors
-    and their memory; one: which values are one object; names: texts, too.
+    code: transformed bytecode. installed: [name, kind, data] of each global that Dynamo installed. imports: alias
+    -> module. guards: [source, kind, arguments, fingerprint], in torch's order. facts: the same, of what torch
+    assumes under no guard. surfaces: [source, fingerprint], names and keys of guarded values. asked: names that
+    traced code asks for, looked_for: of which it asks whether they are there; spaces: [module or "" for the frame's
+    own, fingerprint], which of them it has. inlined: [module, path, fingerprint] of code traced through. sizes:
+    [source, sizes, strides, marked] of inputs. key_order: dicts in whose order the frame iterated. alias:
+    AOTAutograd's guards. shape: guards on sizes, as evaluated and as shown. state: of the process; program: module
+    -> digest of its file. graphs: name -> where it is kept. pgo: sizes seen; scope: by whom, in the user's words on
+    which runs belong together. sharing: of tensors and their memory; one: which values are one object; names:
+    texts, too.
     """
 
     code: Plain
@@ -43,7 +44,8 @@ class Record:
     key_order: list[int]
     alias: list[Plain]
     shape: list[list[str]]
-    world: dict[str, str]
+    state: dict[str, str]
+    program: dict[str, str]
     builtins: str | None
     graphs: dict[str, Any]
     pgo: Plain

@@ -23,13 +23,13 @@ from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, 
 from .chance import OF_A_PROCESS, is_chance, is_of_a_process
 from .codes import asked_names, compares_identity, hash_seed, iterates_over_sets, looked_names, users_code
 from .record import Record, Texts
-from .rules import Looking, surface_text
+from .rules import Looking, space_text, surface_text
 from .sharing import one_text, sharing_of
-from .spaces import space_text
 from .traced import inlined_facts, module_of_globals, refuse_unsaid, sourceless_facts
+from .world import Around
 
 
-def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str]], around: dict[str, str]) -> Record:
+def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str]], around: Around) -> Record:
     """output: of the trace, before its guards are forgotten. shape: guards on sizes by language."""
     graph = output.tracer_output.output_graph
     _refuse_odd(graph, shape)
@@ -85,7 +85,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         key_order=[table.number(source) for source in sorted(graph.guard_on_key_order, key=lambda s: str(s.name))],
         alias=[dynamo.pack_alias(guard, table) for guard in graph.aotautograd_guards],
         shape=[shape["python"], shape["verbose_python"]],
-        world=around,
+        state=around.state,
+        program=around.program,
         builtins=graph.name_of_builtins_dict_key_in_fglobals,
         graphs=graphs,
         pgo=sizes.pack_sizes(frame.code, frame.closure),

@@ -19,22 +19,23 @@ from ..torch_api.frames.plain import Refused, code_from_plain, placed
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
 from .codes import hash_seed
+from .program import differing
 from .record import Record
-from .rules import Looking, surface_text
+from .rules import Looking, space_text, surface_text
 from .sharing import one_text, sharing_of
-from .spaces import space_text
 from .traced import moved_code
+from .world import Around
 
 LoadGraph = Callable[[Any], Callable[..., Any]]
 Place = Callable[[types.CodeType], types.CodeType]
 
 
-def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGraph, *, profiles: bool) -> Restored:
+def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, profiles: bool) -> Restored:
     """load: gives the callable for one of `record.graphs`, or raises Refused. profiles: whether sizes may be dynamic
     because they varied in another process.
     """
-    if record.world != around:
-        names = [name for name in around if record.world.get(name) != around[name]]
+    if record.state != around.state:
+        names = [name for name in around.state if record.state.get(name) != around.state[name]]
         raise Refused(f"the state around: {', '.join(names)}")
     if record.seed is not None and record.seed != hash_seed():
         raise Refused("it iterates over a set of texts, which this process puts in another order (PYTHONHASHSEED)")
@@ -62,6 +63,8 @@ def restore(record: Record, frame: Frame, around: dict[str, str], load: LoadGrap
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
         look = Looking(Live(frame.locals, frame.globals), known, set(record.asked), tuple(frame.closure or ()))
         guards = _compare(record, frame, sources, look)
+        if (moved := differing(record.program, around.program)) is not None:  # last: the others say more
+            raise Refused(moved)
         place = _placing(record, frame, rename)
         restored = Restored(_parts(record, frame, sources, guards, look, rename, place), frame, cleanups)
         for name, kind, data in record.installed:  # last: a record whose guards do not hold loads nothing

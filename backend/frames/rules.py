@@ -12,7 +12,7 @@ import fractions
 import pathlib
 import types
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import is_pytree_registry, marks_of
-from .classes import is_librarys
+from .classes import is_known, is_librarys
 from .tensors import tensor_text
 from .values import Values, keys_of
 
@@ -236,3 +236,16 @@ def surface_text(look: Looking, source: Source) -> str:
     if value is None or isinstance(value, (bool, int, float, str, bytes, torch.dtype, torch.device)):
         return ""
     return look.values.surface(value, look.asked)
+
+
+def space_text(space: Mapping[str, Any], asked: Collection[str], looked_for: Collection[str]) -> str:
+    """A digest. looked_for: names of which traced code asks whether they are there. Others do not count where they are
+    modules in torch or in the standard library: those come and go as they are imported.
+    """
+    names = sorted(name for name in asked if name in space)
+    module = str(space.get("__name__", ""))
+    if is_known(module):
+        names = [name for name in names if name in looked_for or not isinstance(space[name], types.ModuleType)]
+    if "__getattr__" in space and "__getattr__" not in asked:
+        names.append("__getattr__")
+    return sha256_hex("\n".join(names).encode("utf-8", "surrogatepass"))[:16]

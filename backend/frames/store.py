@@ -19,8 +19,13 @@ MAX_RECORDS = 16  # under one key; those that were used last are tried first
 _BLOB = "frame"
 
 
-def _is_next(tried: set[str], dynamic: bool, entry: Entry) -> bool:
-    return entry.variant not in tried and bool(entry.facts.get("dynamic")) is dynamic
+def _is_next(tried: set[str], dynamic: bool, program: str, entry: Entry) -> bool:
+    facts = entry.facts
+    return entry.variant not in tried and facts.get("program") == program and bool(facts.get("dynamic")) is dynamic
+
+
+def _is_of_another(program: str, entry: Entry) -> bool:
+    return entry.facts.get("program") != program
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +38,17 @@ class Kept:
 class RecordStore:
     cache: Cache
 
-    def records(self, key: str, *, dynamic_first: bool) -> Iterator[Kept]:
+    def records(self, key: str, program: str, *, dynamic_first: bool) -> Iterator[Kept]:
         """One lookup each: mostly the first one fits. Raises Refused for one that is no record.
+
+        Those of this program, by its digest.
 
         dynamic_first: as a trace that knows which sizes varied elsewhere; one that does not begins with fixed sizes.
         """
         tried: set[str] = set()
         for dynamic in (dynamic_first, not dynamic_first):
             for _ in range(MAX_RECORDS):
-                found = self.cache.lookup(key, partial(_is_next, tried, dynamic))
+                found = self.cache.lookup(key, partial(_is_next, tried, dynamic, program))
                 if not isinstance(found, Hit):
                     if found.reason is Reason.ABSENT:
                         return  # nothing at all: not asked twice
@@ -49,7 +56,12 @@ class RecordStore:
                 tried.add(found.entry.variant)
                 yield Kept(decode_record(found.blobs[_BLOB]), found)
 
-    def keep(self, key: str, record: Record, report: FrameReport) -> None:
+    def of_another_program(self, key: str, program: str) -> Kept | None:
+        """One of them: what it says tells what changed. Raises Refused."""
+        found = self.cache.lookup(key, partial(_is_of_another, program))
+        return Kept(decode_record(found.blobs[_BLOB]), found) if isinstance(found, Hit) else None
+
+    def keep(self, key: str, program: str, record: Record, report: FrameReport) -> None:
         data = encode_record(record)
         name = report.place.function or "a frame"
         entry = Entry(
@@ -65,6 +77,7 @@ class RecordStore:
                 "place": f"{report.place.file}:{report.place.line}"[-512:],  # not `file`: it resembles no graph
                 "guards": len(record.guards),
                 "dynamic": record.is_dynamic,
+                "program": program,
                 "host": socket.gethostname(),
                 "torch": str(torch.__version__),
                 "created": time.time(),

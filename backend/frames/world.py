@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import sys
 import types
+from dataclasses import dataclass
 from typing import Any
 
 from warmgraph.hashing import ambient_state, encode, sha256_hex
@@ -15,17 +16,33 @@ from ..torch_api.frames import state
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Refused
 from .codes import code_digest
+from .program import program
 from .record import FORMAT
 from .values import Values
 
 
-def world() -> dict[str, str]:
-    """Name -> text. Raises Refused in surroundings that no record speaks of."""
+@dataclass(frozen=True, slots=True)
+class Around:
+    """state: of the process, name -> text; part of a frame's key. program: its files (`program`), which are not, so
+    that what an edit changed can be told.
+    """
+
+    state: dict[str, str]
+    program: dict[str, str]
+
+    @property
+    def program_digest(self) -> str:
+        return _short("\n".join(f"{name} {digest}" for name, digest in self.program.items()))
+
+
+def world() -> Around:
+    """Raises Refused in surroundings that no record speaks of."""
     state.refuse_modes()
-    return {**state.words(), "ambient": _short(encode(sorted(map(list, ambient_state(True).items()))))}
+    words = {**state.words(), "ambient": _short(encode(sorted(map(list, ambient_state(True).items()))))}
+    return Around(words, program())
 
 
-def frame_key(frame: Frame, around: dict[str, str], values: Values) -> str:
+def frame_key(frame: Frame, around: Around, values: Values) -> str:
     """Raises Refused. Kinds of arguments are in it only so that few records share a key."""
     code = frame.code
     state.refuse_taught(code)
@@ -39,7 +56,7 @@ def frame_key(frame: Frame, around: dict[str, str], values: Values) -> str:
         state.named_backend(frame.backend),
         str(frame.one_graph),
         *sorted(_kind(name, value) for name, value in frame.locals.items()),
-        *(f"{name} {text}" for name, text in sorted(around.items())),
+        *(f"{name} {text}" for name, text in sorted(around.state.items())),
     ]
     return f"wg1{sha256_hex(chr(10).join(lines).encode('utf-8', 'surrogatepass'))}"
 

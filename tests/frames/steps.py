@@ -14,10 +14,13 @@ from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
+from warmgraph.backend.frames import world
 
 
 def load(folder: str, source: str, name: str = "usermod") -> Any:
     """A user's module from a file, which has the same path in every step."""
+    # Any edit of a file that is loaded ends a record (`test_program.py`); here, what would notice it without that.
+    world.program = dict
     sys.dont_write_bytecode = True  # an edit of the same size in the same second would be read from the old bytecode
     path = Path(folder) / "src"
     path.mkdir(exist_ok=True)

@@ -1,0 +1,98 @@
+"""Which program this is: the user's files that are loaded, and what is installed. Its records serve no other.
+
+A trace folds in more than anybody can list, and most of it changes by an edit; so an edit of any file that is loaded
+ends a record, whatever else was compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from warmgraph.hashing import comes_with_torch, sha256_hex
+
+from ..torch_api.frames.plain import NotServed
+
+_INSTALLED = ("site-packages", "dist-packages")
+_known: dict[str, str | None] = {}  # module -> digest of its file as it was first looked at; None: not the user's
+
+
+def program() -> dict[str, str]:
+    """Module -> digest of its file, of all that are loaded and not installed; and `installed` itself.
+
+    Raises NotServed for a program that has no file: a notebook, a terminal.
+    """
+    loaded = sorted(sys.modules)
+    for name in loaded:
+        if name not in _known:
+            _known[name] = _digest(name)
+    found = {name: digest for name in loaded if (digest := _known[name]) is not None}
+    return {**found, "installed": _installed()}
+
+
+def differing(was: dict[str, str], now: dict[str, str]) -> str | None:
+    """Names of modules that are other ones, in words; None where all are the same."""
+    other = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
+    if not other:
+        return None
+    more = f" and {len(other) - 3} more" if len(other) > 3 else ""
+    return f"the program: {', '.join(other[:3])}{more} changed since"
+
+
+def _digest(name: str) -> str | None:
+    if name.startswith(("torch.", "warmgraph.")) or name in ("torch", "warmgraph", "__mp_main__"):
+        return None
+    file = getattr(sys.modules.get(name), "__dict__", {}).get("__file__")  # not asked for: some load lazily then
+    if not isinstance(file, str):
+        return _of_main() if name == "__main__" else None
+    if comes_with_torch(file) or any(f"{os.sep}{folder}{os.sep}" in file for folder in _INSTALLED):
+        return None
+    try:
+        content = Path(file).read_bytes()
+    except OSError:
+        raise NotServed(f"{name} was loaded from {file}, which cannot be read: nothing says what it is") from None
+    if content.startswith(b"#!"):  # of a script that was installed: the environment's path
+        content = content.partition(b"\n")[2]
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _of_main() -> str:
+    """`python -c`: its text is an argument. (Names of notebooks' cells and lines of a terminal say nothing.)"""
+    if "-c" in sys.orig_argv:
+        return sha256_hex(sys.orig_argv[sys.orig_argv.index("-c") + 1].encode("utf-8", "surrogateescape"))[:16]
+    raise NotServed("the program is typed in: no file says what it is")
+
+
+@functools.cache
+def _installed() -> str:
+    """Digest of the packages on the path, by the sha256s of their files as installed (some 10 ms)."""
+    digest = hashlib.sha256()
+    for record in _records():
+        try:
+            lines = record.read_bytes().splitlines()
+        except OSError:  # installed by something else than pip
+            lines = []
+        digest.update(record.parent.name.encode() + b"\n")
+        digest.update(b"\n".join(sorted(filter(_is_code, lines))))
+    return digest.hexdigest()[:16]
+
+
+def _records() -> Iterator[Path]:
+    """The same whatever the order of folders: packages by name."""
+    found = {}
+    for folder in sys.path:
+        if os.path.basename(folder) in _INSTALLED and os.path.isdir(folder):  # noqa: PTH112, PTH119
+            for entry in os.scandir(folder):
+                if entry.name.endswith((".dist-info", ".egg-info")):
+                    found.setdefault(entry.name, Path(entry.path) / "RECORD")
+    for name in sorted(found):
+        yield found[name]
+
+
+def _is_code(line: bytes) -> bool:
+    """Not scripts and links, which hold paths of this host, nor what differs with how a package was installed."""
+    return not (line.startswith((b"..", b"__editable__")) or b".dist-info/" in line or b"__pycache__" in line)
