@@ -43,7 +43,7 @@ ONE_IN = {
     "backend/test_folders.py": 2,
     "backend/test_kinds.py": 0,  # all its cases share three processes
     "backend/test_models.py": 0,
-    "backend/test_settings.py": 6,
+    "backend/test_settings.py": 12,
     "backend/test_shared_ranks.py": 0,
     "backend/test_wrong_hits.py": 0,  # one process each for all of its cases
     "backend/torch_api/test_moved_names.py": 0,
@@ -52,9 +52,12 @@ ONE_IN = {
     "constructs/test_constructs.py": 64,
     "constructs/test_first_calls.py": 0,
     "docs/test_commands.py": 20,
+    "frames/test_calls.py": 3,
+    "frames/test_generated.py": 0,
     "frames/test_probes.py": 28,
+    "frames/test_processes.py": 0,
     "hooks/test_hooks.py": 0,
-    "keys/pairs/test_pairs.py": 50,
+    "keys/pairs/test_pairs.py": 80,
     "keys/test_import_orders.py": 0,
     "keys/test_oracle.py": 0,
     "keys/test_processes.py": 0,

@@ -1,7 +1,5 @@
 """Frames between processes that differ in what none can change of itself: hash seed, devices, where a file lies."""
 
-import pytest
-
 HEAD = """
 import gc, json, sys, traceback, types, weakref
 import torch, warmgraph
@@ -25,7 +23,6 @@ print(json.dumps([got, f(torch.ones(2)).tolist(), warmgraph.stats()["restored"]]
 )
 
 
-@pytest.mark.exhaustive
 def test_a_set_that_code_iterates_over_counts_in_its_order(run_python):
     """Whatever the method is called through which it is reached."""
     for seed in (2, 5, 11):
@@ -44,7 +41,6 @@ print(json.dumps([got[0].tolist(), got[1], wanted[0].tolist(), wanted[1]]))
 )
 
 
-@pytest.mark.exhaustive
 def test_hashes_and_texts_of_sets_are_those_of_this_process(run_python):
     """Both differ from seed to seed."""
     for seed in (2, 5, 11):
@@ -65,7 +61,6 @@ print(json.dumps([got, f(torch.ones(2)).tolist(), warmgraph.stats()["restored"]]
 )
 
 
-@pytest.mark.exhaustive
 def test_a_frame_recorded_without_a_gpu_is_not_restored_beside_one(run_python):
     """Dynamo folds in whether one is there, under no guard."""
     for way, restored in (("none", 0), ("none", 1), ("there", 0)):

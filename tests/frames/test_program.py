@@ -53,6 +53,7 @@ def job(environment, tmp_path):
     return run
 
 
+@pytest.mark.exhaustive
 def test_any_edit_of_a_file_that_is_loaded_is_told(job):
     assert job() == ["traced", None]
     assert job("elsewhere", "--output", "other") == ["restored", None]

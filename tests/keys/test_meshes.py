@@ -153,6 +153,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.exhaustive
 def test_a_graph_of_dtensors_is_compiled_once(run_python):
     """Forward and backward, with collectives and `local_map`: a hit in a fresh process that has no compiler."""
     first = run_python(PROGRAM)

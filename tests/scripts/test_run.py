@@ -211,6 +211,7 @@ print(result, warmgraph.stats()["restored"], torch._dynamo.utils.counters["stats
 )
 
 
+@pytest.mark.exhaustive
 def test_frames_are_restored_instead_of_traced(start: Any) -> None:
     """In another process, where the options given to `torch.compile` are the same."""
     run = [*RUN, "frames.py"]
