@@ -10,15 +10,19 @@ import functools
 import hashlib
 import os
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from warmgraph.hashing import comes_with_torch, sha256_hex
 
 from ..torch_api.frames.plain import NotServed
 
 _INSTALLED = ("site-packages", "dist-packages")
-_known: dict[str, str | None] = {}  # module -> digest of its file as it was first looked at; None: not the user's
+# Module -> digest of its file as it was first looked at, and under which load; None: not the user's.
+_known: dict[str, tuple[Any, str] | None] = {}
+_NOT_YET: Any = object()
 
 
 def program() -> dict[str, str]:
@@ -26,12 +30,19 @@ def program() -> dict[str, str]:
 
     Raises NotServed for a program that has no file: a notebook, a terminal.
     """
-    loaded = sorted(sys.modules)
-    for name in loaded:
-        if name not in _known:
-            _known[name] = _digest(name)
-    found = {name: digest for name in loaded if (digest := _known[name]) is not None}
-    return {**found, "installed": _installed()}
+    found = {}
+    for name, module in list(sys.modules.items()):  # at once: other threads import
+        known = _known.get(name, _NOT_YET)
+        if known is None:
+            continue
+        held = vars(module) if isinstance(module, types.ModuleType) else {}  # not asked for: some load lazily then
+        load = held.get("__spec__")  # a reload has another one
+        if known is _NOT_YET or known[0] is not load:
+            digest = _digest(name, held.get("__file__"))
+            known = _known[name] = None if digest is None else (load, digest)
+        if known is not None:
+            found[name] = known[1]
+    return {**dict(sorted(found.items())), "installed": _installed()}
 
 
 def differing(was: dict[str, str], now: dict[str, str]) -> str | None:
@@ -43,10 +54,9 @@ def differing(was: dict[str, str], now: dict[str, str]) -> str | None:
     return f"the program: {', '.join(other[:3])}{more} changed since"
 
 
-def _digest(name: str) -> str | None:
+def _digest(name: str, file: Any) -> str | None:
     if name.startswith(("torch.", "warmgraph.")) or name in ("torch", "warmgraph", "__mp_main__"):
         return None
-    file = getattr(sys.modules.get(name), "__dict__", {}).get("__file__")  # not asked for: some load lazily then
     if not isinstance(file, str):
         return _of_main() if name == "__main__" else None
     if comes_with_torch(file) or any(f"{os.sep}{folder}{os.sep}" in file for folder in _INSTALLED):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -79,6 +80,18 @@ def test_torch_and_packages_count_by_what_is_installed():
     assert "installed" in found
     assert __name__.rpartition(".")[2] in " ".join(found)
     assert not [name for name in found if name.partition(".")[0] in ("torch", "warmgraph", "pytest", "json")]
+
+
+def test_a_module_that_is_loaded_again_is_read_again(tmp_path, monkeypatch):
+    file = tmp_path / "wg_reloaded.py"
+    file.write_text("A = 1")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("wg_reloaded")
+    one = program()["wg_reloaded"]
+    file.write_text("A = 22")
+    assert program()["wg_reloaded"] == one, "an edit while it runs is not loaded"
+    importlib.reload(module)
+    assert program()["wg_reloaded"] != one
 
 
 def test_a_package_counts_by_its_files_and_not_by_where_it_lies(tmp_path, monkeypatch):
