@@ -1,9 +1,12 @@
-"""Code objects by what they execute, and the names that they ask for. No values: those are `values`."""
+"""Code objects by what they execute, and the names that they ask for; what of that is another thing in each process."""
 
 from __future__ import annotations
 
+import builtins
 import dis
 import itertools
+import random
+import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -31,7 +34,9 @@ def code_digest(code: types.CodeType) -> str:
 
 def _names(code: types.CodeType) -> list[Any]:
     """What code may say of itself (`inner.__name__`, `locals()`), and sets in the order in which it goes over them."""
-    sets = [repr(one) for one in code.co_consts if isinstance(one, frozenset) and {*map(type, one)} <= {bool, int}]
+    sets = [
+        repr(one) for one in code.co_consts if isinstance(one, frozenset) and {*map(type, one)} <= {bool, int, float}
+    ]
     return [code.co_name, getattr(code, "co_qualname", ""), code.co_varnames, sets]
 
 
@@ -108,3 +113,39 @@ def asked_names(codes: Iterable[types.CodeType]) -> set[str]:
 def hash_seed() -> int:
     """A number that two processes share only where they put texts into sets in the same order (PYTHONHASHSEED)."""
     return hash("warmgraph")
+
+
+# -- what gives something else in each process, or each time, and is folded in where a frame is traced
+
+# Builtins that give something else in each process, or change it, while they are traced.
+STATEFUL = frozenset("autocast_increment_nesting autocast_decrement_nesting initial_seed".split())
+# What they give is folded in. Python's own library asks for some, and only code of the user's is refused for it.
+OF_A_PROCESS = {
+    name: getattr(owner, name)
+    for owner, name in (
+        (builtins, "id"),
+        (builtins, "hash"),
+        (sys, "getrecursionlimit"),
+        (sys, "get_int_max_str_digits"),
+    )
+    if hasattr(owner, name)  # the last since Python 3.10.7
+}
+HARMLESS = frozenset(
+    """
+    sys.exc_info sys.intern sys.audit sys.getsizeof sys.is_finalizing sys.getrecursionlimit sys.get_int_max_str_digits
+    """.split()
+)
+
+# Modules whose functions give something else each time.
+CHANCE = frozenset("random secrets uuid time datetime".split())
+
+
+def is_of_a_process(value: Any) -> bool:
+    """Whether it is one of OF_A_PROCESS."""
+    return any(value is one for one in OF_A_PROCESS.values())
+
+
+def is_chance(value: Any) -> bool:
+    """Whether it gives, or is part of what gives, something else each time."""
+    bound = isinstance(value, (types.MethodType, types.BuiltinMethodType))
+    return isinstance(value.__self__ if bound else value, random.Random)

@@ -20,8 +20,17 @@ from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Plain, Refused, code_to_plain
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, is_of_frame, root_of
-from .chance import OF_A_PROCESS, is_chance, is_of_a_process
-from .codes import asked_names, compares_identity, hash_seed, iterates_over_sets, looked_names, users_code
+from .codes import (
+    OF_A_PROCESS,
+    asked_names,
+    compares_identity,
+    hash_seed,
+    is_chance,
+    is_of_a_process,
+    iterates_over_sets,
+    looked_names,
+    users_code,
+)
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
 from .sharing import one_text, sharing_of

@@ -6,6 +6,7 @@ replaced, what a decorator wraps.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import enum
 import functools
@@ -15,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..torch_api.frames.plain import Refused
-from .chance import is_of_a_process
-from .classes import is_heap_type, is_known, is_librarys, module_of
-from .codes import nested
+from .classes import counted, is_heap_type, is_known, is_librarys, module_of
+from .codes import is_of_a_process, nested
+from .held import attributes_of, is_said
 from .values import Values
 
 _DEEPEST = 6
@@ -67,6 +68,9 @@ def sourceless_facts(reached: Iterable[Any], asked: Iterable[str], values: Value
 
 def _of_class(cls: type, asked: Iterable[str], values: Values) -> list[tuple[str, str, str]]:
     if is_librarys(cls) or not is_heap_type(cls) or cls.__module__.partition(".")[0] == "torch":
+        with contextlib.suppress(Refused):
+            if isinstance(cls, abc.ABCMeta) and named(cls.__module__, cls.__qualname__) is cls:  # who else counts
+                return [(cls.__module__, cls.__qualname__, _text(cls, values))]
         return _added(cls.__module__, f"{cls.__qualname__}.", [vars(base) for base in cls.__mro__], asked, values)
     values.identity(cls)  # refuses
     for base in cls.__mro__:
@@ -85,25 +89,22 @@ def _added(
     known: dict[str, Any] = {}
     for space in reversed(list(spaces)):
         known.update((name, space[name]) for name in asked if name in space and not name.startswith("__"))
-    kinds = (bool, int, float, str, tuple)
-    return [(module, prefix + name, _text(held, values)) for name, held in known.items() if isinstance(held, kinds)]
+    return [(module, prefix + name, _text(held, values)) for name, held in known.items() if _is_data(held)]
+
+
+def _is_data(value: Any) -> bool:
+    return is_said(value) and not callable(value)
 
 
 def refuse_partly_said(value: Any) -> None:
     """Raises Refused for an object, with no guard about it, whose attributes its holder cannot say all of."""
     if is_known(type(value).__module__) and not isinstance(value, enum.Enum):
         return
-    for name, held in getattr(value, "__dict__", {}).items():
-        if not isinstance(value, (types.FunctionType, type)) and not _is_said(held):
+    if isinstance(value, (types.FunctionType, type)):
+        return
+    for name, held in attributes_of(value).items():
+        if not is_said(held):
             raise Refused(f"it reads {name} of an object of {type(value).__qualname__} under no guard")
-
-
-def _is_said(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return all(map(_is_said, value))
-    return value is None or isinstance(
-        value, (bool, int, float, str, type, types.FunctionType, types.BuiltinFunctionType)
-    )
 
 
 def refuse_unsaid(functions: Iterable[types.FunctionType], values: Values) -> None:
@@ -166,7 +167,7 @@ def _find(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tup
 
 
 def _text(value: Any, values: Values) -> str:
-    return values.classes.text(value) if isinstance(value, type) else values.member(value)
+    return values.classes.text(value) + counted(value) if isinstance(value, type) else values.member(value)
 
 
 def codes_of(value: Any, depth: int = 0) -> Iterator[types.CodeType]:

@@ -24,11 +24,10 @@ from warmgraph.hashing import sha256_hex
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of
-from .chance import CHANCE, HARMLESS, STATEFUL
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, refuse_own_checks
-from .codes import code_digest
+from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
+from .held import NATIVE_CONSTANTS, attributes_of, fills, in_order, is_native_enum, member_text, name_of, plain_text
 
-_TORCH_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device)
 _DESCRIPTORS = (
     types.MethodDescriptorType,
     types.WrapperDescriptorType,
@@ -71,7 +70,7 @@ class Values:
             return f"{kind.__name__}:{value!r}"
         if kind in (float, complex):
             return f"{kind.__name__}:{value!r}"  # exact; nan, inf and -0.0 are told apart
-        if kind in _TORCH_CONSTANTS:
+        if kind in NATIVE_CONSTANTS:
             return f"{kind.__name__}:{value}"
         if kind in (tuple, list, torch.Size, set, frozenset, _KEYS):  # a set in its order: code may iterate over it
             return f"{kind.__name__}:[{','.join(map(self.constant, value))}]"
@@ -83,7 +82,9 @@ class Values:
         if kind is slice:
             return f"slice:{','.join(map(self.constant, (value.start, value.stop, value.step)))}"
         if isinstance(value, enum.Enum):
-            return f"enum:{self.classes.text(kind)}.{_member(value)}"  # the class says its members
+            return f"enum:{self.classes.text(kind)}.{member_text(value)}"  # the class says its members
+        if is_native_enum(value):
+            return f"enum:{name_of(kind)}.{member_text(value)}"
         if isinstance(value, type):
             return f"class:{self.classes.text(value)}"
         if kind is types.CodeType:
@@ -113,7 +114,7 @@ class Values:
 
     def _hung(self, name: str, held: Any) -> str:
         """On a function. Dynamo's own marks are said by `marks_of`; one of them is an address."""
-        return "" if "dynamo" in name else self._plain(held)
+        return "" if name.startswith(("_torchdynamo", "_dynamo", "__dynamo")) else plain_text(held, self._held)
 
     def _cell(self, cell: types.CellType, strict: bool) -> str:
         try:
@@ -129,8 +130,10 @@ class Values:
             return f"{type(value).__name__} {self.member(value.__func__)}"
         if isinstance(value, property):
             return "property " + " ".join(map(self.member, (value.fget, value.fset, value.fdel)))
-        if isinstance(value, (functools.cached_property, functools.partial)):
-            return f"{type(value).__name__} {self.member(value.func)}"
+        if isinstance(value, functools.cached_property):
+            return f"cached_property {self.member(value.func)}"
+        if type(value) is functools.partial:
+            return f"partial {self.member(value.func)} {self._held(value.args)} {self._held(value.keywords)}"
         if module_of(value) == "functools" and hasattr(value, "__wrapped__"):
             return f"wrapped {self.member(value.__wrapped__)}"
         return self._held(value)
@@ -142,15 +145,14 @@ class Values:
         if isinstance(value, type):
             return self.classes.text(value) if strict else self.classes.mention(value)
         if isinstance(value, enum.Enum):
-            return f"{self.classes.mention(type(value))}.{_member(value)}"
+            return f"{self.classes.mention(type(value))}.{member_text(value)}"
         if not strict and isinstance(value, tuple):  # also a named one
             text = ",".join(map(self._held, value))
             return f"{self.classes.mention(type(value))}[{text}]{self.plain_attributes(value)}"
         if not strict and type(value) is list:
             return f"list[{','.join(map(self._held, value))}]"
         if not strict and type(value) in (set, frozenset):  # of texts in another order in each process
-            items = [*map(self._held, value)] if {*map(type, value)} <= {bool, int} else sorted(map(self._held, value))
-            return f"{type(value).__name__}[{','.join(items)}]"
+            return f"{type(value).__name__}[{','.join(in_order(value, [*map(self._held, value)]))}]"
         if not strict and type(value) in (dict, collections.OrderedDict, types.MappingProxyType):
             return f"dict[{','.join(f'{self._held(key)}={self._held(item)}' for key, item in value.items())}]"
         try:
@@ -187,17 +189,7 @@ class Values:
         return f"{self.classes.mention(kind)} {short(chr(10).join(self.plain_attributes(value)))}"
 
     def plain_attributes(self, value: Any) -> list[str]:
-        return [f"{name}={self._plain(held)}" for name, held in sorted(getattr(value, "__dict__", {}).items())]
-
-    def _plain(self, held: Any) -> str:
-        """Plain data by value, also within tuples and lists; functions and classes by all that they are."""
-        if type(held) in (bool, int, float, str, type(None)):
-            return repr(held)
-        if type(held) in (tuple, list):
-            return f"{type(held).__name__}[{','.join(map(self._plain, held))}]"
-        if isinstance(held, (types.FunctionType, types.BuiltinFunctionType, type, *_OPERATORS)):
-            return self._held(held)
-        return name_of(type(held))
+        return [f"{name}={plain_text(held, self._held)}" for name, held in sorted(attributes_of(value).items())]
 
     # -- objects
 
@@ -281,7 +273,7 @@ class Values:
             return self.identity(value)
         names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith("_dynamo_")]
         for base in kind.__mro__:
-            names += [name for name in vars(base) if _has_slot(value, base, name)]
+            names += [name for name in vars(base) if fills(value, base, name)]
         more = f" {self.constant(value.enter_result)}" if isinstance(value, contextlib.nullcontext) else ""
         return f"{self.classes.text(kind)} {short(chr(10).join(map(str, names)))}{more}"
 
@@ -299,31 +291,11 @@ class Values:
             return self.identity(value)
 
 
-def _member(value: enum.Enum) -> str:
-    """Not by `name`, which a class may say itself; a flag may have none."""
-    return f"{value._name_} {value._value_!r}" if type(value._value_) in (int, float, str) else str(value._name_)
-
-
-def _has_slot(value: Any, base: type, name: str) -> bool:
-    member = vars(base).get(name)
-    if not isinstance(member, types.MemberDescriptorType):
-        return False
-    try:
-        member.__get__(value, base)
-    except AttributeError:
-        return False
-    return True
-
-
 def keys_of(value: Any) -> list[Any]:
     """In the order in which code meets them; an OrderedDict has one of its own, beside that of the dict beneath."""
     if isinstance(value, collections.OrderedDict):
         return list(collections.OrderedDict.keys(value))
     return list(dict.keys(value) if isinstance(value, dict) else value.keys())
-
-
-def name_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def short(text: str) -> str:

@@ -131,6 +131,21 @@ PATCHES = {
         ("self", "tx", "name"),
         "restored frames",
     ),
+    "keys of tables": Patch(
+        "torch._dynamo.variables.hashable", "HashableTracker.__init__", ("self", "vt"), "restored frames"
+    ),
+    "attributes on classes": Patch(
+        "torch._dynamo.variables.user_defined",
+        "UserDefinedClassVariable.get_source_by_walking_mro",
+        ("self", "tx", "name"),
+        "restored frames",
+    ),
+    "attributes on classes of objects": Patch(
+        "torch._dynamo.variables.user_defined",
+        "UserDefinedObjectVariable.get_source_by_walking_mro",
+        ("self", "tx", "name"),
+        "restored frames",
+    ),
     "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), "verified hits", everywhere=True),
     "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), "verified hits"),
     "place: coordinate": Patch(_MESH, "DeviceMesh.get_coordinate", ("self",), _RANKS),

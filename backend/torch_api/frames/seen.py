@@ -32,7 +32,8 @@ class Seen:
     that torch leaves out. sourceless: classes, modules and members of enums by id that the trace reached through no
     source, so that nothing about them has a guard; functions: such functions that it traced through. chance: what
     it folded in that is something else in each process. ran: code of the user's that ran and was not traced. names:
-    that it asked modules for. graphs: by backend id, where a compiled graph is kept, or why it is not. installed:
+    that it asked modules for. owners: the class on which Dynamo found an attribute last, by the attribute's id and
+    name. graphs: by backend id, where a compiled graph is kept, or why it is not. installed:
     globals of each OutputGraph, by its id.
     """
 
@@ -45,6 +46,7 @@ class Seen:
     chance: list[str] = field(default_factory=list)
     ran: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    owners: dict[tuple[int, str], type] = field(default_factory=dict)
     graphs: dict[str, Any] = field(default_factory=dict)
     installed: dict[int, dict[str, Any]] = field(default_factory=dict)
 

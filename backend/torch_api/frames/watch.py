@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 from torch._dynamo.source import is_from_skip_guard_source
+from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils._ordered_set import OrderedSet
 from warmgraph.hashing import is_torch_or_stdlib
@@ -39,6 +40,9 @@ def install() -> None:
     patches.install("functions that are not traced", _skipping)
     patches.install("names in modules", _asking)
     patches.install("whether names are in modules", _asking)
+    patches.install("keys of tables", _hashing)
+    patches.install("attributes on classes", _walking)
+    patches.install("attributes on classes of objects", _walking)
 
 
 def _inlining(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -183,6 +187,34 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, tx, name)
 
     return ask
+
+
+def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function or class that is a key is hashed, and nothing guards which one it is (torch keeps it lazy)."""
+
+    def init(self: Any, vt: Any) -> None:
+        if seen() is not None and isinstance(vt, LazyVariableTracker):
+            vt.realize()
+        original(self, vt)
+
+    return init
+
+
+def _walking(original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch 2.13 keeps sources by what stands on a class: of one object on two classes only the first has guards."""
+
+    def walk(self: Any, tx: Any, name: str) -> Any:
+        current = seen()
+        if current is not None:
+            cls = self.value if isinstance(self.value, type) else type(self.value)
+            owner = next((base for base in cls.__mro__ if name in vars(base)), cls)
+            key = (id(vars(owner).get(name)), name)
+            if current.owners.setdefault(key, owner) is not owner:
+                tx.output.mro_source_cache.pop(key, None)
+                current.owners[key] = owner
+        return original(self, tx, name)
+
+    return walk
 
 
 def _looking(original: Callable[..., Any]) -> Callable[..., Any]:

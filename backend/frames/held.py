@@ -1,0 +1,101 @@
+"""What lies on objects and functions, in words: plain data by value, at any depth; of the rest the type."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..torch_api import compile as compat
+from ..torch_api.frames.state import HigherOrderOperator
+from .classes import is_heap_type
+
+NATIVE_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+_CALLED = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    type,
+    compat.OpOverload,
+    compat.OpOverloadPacket,
+    HigherOrderOperator,
+)
+_DEEPEST, _LARGEST = 6, 1_000
+
+
+def name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """By name: of its dictionary, and of its slots that hold something."""
+    found = dict(getattr(value, "__dict__", {}))
+    for base in filter(is_heap_type, type(value).__mro__):
+        found.update((name, slot.__get__(value, base)) for name, slot in vars(base).items() if fills(value, base, name))
+    return found
+
+
+def fills(value: Any, base: type, name: str) -> bool:
+    """Whether `name` is a slot of `base`, and holds something in `value`."""
+    member = vars(base).get(name)
+    if not isinstance(member, types.MemberDescriptorType):
+        return False
+    try:
+        member.__get__(value, base)
+    except AttributeError:
+        return False
+    return True
+
+
+def plain_text(held: Any, say: Callable[[Any], str], depth: int = 0) -> str:
+    """say: of functions, classes and operators."""
+    kind, inner = type(held), lambda one: plain_text(one, say, depth + 1)
+    if kind in _PLAIN:
+        return repr(held)
+    if kind in NATIVE_CONSTANTS:
+        return str(held)
+    if isinstance(held, enum.Enum) or is_native_enum(held):
+        return f"{name_of(kind)}.{member_text(held)}"
+    if depth < _DEEPEST and isinstance(held, (tuple, list, collections.deque)) and len(held) <= _LARGEST:
+        return f"{name_of(kind)}[{','.join(map(inner, held))}]"
+    if depth < _DEEPEST and isinstance(held, (set, frozenset)) and len(held) <= _LARGEST:
+        return f"{name_of(kind)}[{','.join(in_order(held, [*map(inner, held)]))}]"
+    if depth < _DEEPEST and isinstance(held, (dict, types.MappingProxyType)) and len(held) <= _LARGEST:
+        return f"{name_of(kind)}{{{','.join(f'{inner(key)}={inner(item)}' for key, item in held.items())}}}"
+    if kind is functools.partial:
+        return f"partial {inner(held.func)} {inner(held.args)} {inner(held.keywords)}"
+    if isinstance(held, _CALLED):
+        return say(held)
+    return name_of(kind)
+
+
+def is_said(value: Any, depth: int = 0) -> bool:
+    """Whether `plain_text` says all of it."""
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return depth < _DEEPEST and len(value) <= _LARGEST and all(is_said(one, depth + 1) for one in value)
+    if isinstance(value, dict):
+        return depth < _DEEPEST and len(value) <= _LARGEST and all(is_said(one, depth + 1) for one in value.items())
+    return isinstance(value, (*_PLAIN, *NATIVE_CONSTANTS, *_CALLED, enum.Enum))
+
+
+def in_order(items: Any, texts: list[str]) -> list[str]:
+    """Of a set: numbers are in the same order in every process, texts are not."""
+    return texts if {*map(type, items)} <= {bool, int, float} else sorted(texts)
+
+
+def is_native_enum(value: Any) -> bool:
+    """One that pybind11 made (`torch.profiler.ProfilerActivity.CPU`)."""
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "__members__") and hasattr(value, "value")
+
+
+def member_text(value: Any) -> str:
+    """Of an enum. Not by `name`, which a class may say itself; a flag may have none."""
+    if not isinstance(value, enum.Enum):
+        return str(int(value))
+    return f"{value._name_} {value._value_!r}" if type(value._value_) in (int, float, str) else str(value._name_)
