@@ -25,7 +25,8 @@ _CALLED = (
     compat.OpOverloadPacket,
     HigherOrderOperator,
 )
-_DEEPEST, _LARGEST = 6, 1_000
+_SEQUENCES, _SETS, _TABLES = (tuple, list, collections.deque), (set, frozenset), (dict, types.MappingProxyType)
+_LARGEST = 2_000  # items: a table of labels, say; a container counts as ten, so that none is too deep
 
 
 def name_of(kind: type) -> str:
@@ -52,35 +53,55 @@ def fills(value: Any, base: type, name: str) -> bool:
     return True
 
 
-def plain_text(held: Any, say: Callable[[Any], str], depth: int = 0) -> str:
+def plain_text(held: Any, say: Callable[[Any], str]) -> str:
     """say: of functions, classes and operators."""
-    kind, inner = type(held), lambda one: plain_text(one, say, depth + 1)
+    return _text(held, say) if leaves(held) is not None else name_of(type(held))
+
+
+def _text(held: Any, say: Callable[[Any], str]) -> str:
+    kind: Any = type(held)
+
+    def inner(one: Any) -> str:
+        return _text(one, say)
+
     if kind in _PLAIN:
         return repr(held)
     if kind in NATIVE_CONSTANTS:
         return str(held)
     if isinstance(held, enum.Enum) or is_native_enum(held):
         return f"{name_of(kind)}.{member_text(held)}"
-    if depth < _DEEPEST and isinstance(held, (tuple, list, collections.deque)) and len(held) <= _LARGEST:
+    if isinstance(held, _SEQUENCES):
         return f"{name_of(kind)}[{','.join(map(inner, held))}]"
-    if depth < _DEEPEST and isinstance(held, (set, frozenset)) and len(held) <= _LARGEST:
+    if isinstance(held, _SETS):
         return f"{name_of(kind)}[{','.join(in_order(held, [*map(inner, held)]))}]"
-    if depth < _DEEPEST and isinstance(held, (dict, types.MappingProxyType)) and len(held) <= _LARGEST:
+    if isinstance(held, _TABLES):
         return f"{name_of(kind)}{{{','.join(f'{inner(key)}={inner(item)}' for key, item in held.items())}}}"
     if kind is functools.partial:
-        return f"partial {inner(held.func)} {inner(held.args)} {inner(held.keywords)}"
-    if isinstance(held, _CALLED):
-        return say(held)
-    return name_of(kind)
+        return f"partial {inner(held.func)} {plain_text(held.args, say)} {plain_text(held.keywords, say)}"
+    return say(held) if isinstance(held, _CALLED) else name_of(kind)
 
 
-def is_said(value: Any, depth: int = 0) -> bool:
+def is_said(value: Any) -> bool:
     """Whether `plain_text` says all of it."""
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return depth < _DEEPEST and len(value) <= _LARGEST and all(is_said(one, depth + 1) for one in value)
-    if isinstance(value, dict):
-        return depth < _DEEPEST and len(value) <= _LARGEST and all(is_said(one, depth + 1) for one in value.items())
-    return isinstance(value, (*_PLAIN, *NATIVE_CONSTANTS, *_CALLED, enum.Enum))
+    found = leaves(value)
+    return found is not None and all(
+        isinstance(one, (*_PLAIN, *NATIVE_CONSTANTS, *_CALLED, enum.Enum)) for one in found
+    )
+
+
+def leaves(value: Any) -> list[Any] | None:
+    """What is in containers, at any depth; None for too much to be said, or for one that holds itself."""
+    found, waiting, count = [], [value], 0
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, (*_SEQUENCES, *_SETS, *_TABLES)):
+            found.append(one)
+            continue
+        count += len(one) + 10
+        if count > _LARGEST:
+            return None
+        waiting += [*one.keys(), *one.values()] if isinstance(one, _TABLES) else one
+    return found
 
 
 def in_order(items: Any, texts: list[str]) -> list[str]:

@@ -93,7 +93,7 @@ def _installed() -> str:
 
 def _records() -> Iterator[Path]:
     """The same whatever the order of folders: packages by name."""
-    found = {}
+    found: dict[str, Path] = {}
     for folder in sys.path:
         if os.path.basename(folder) in _INSTALLED and os.path.isdir(folder):  # noqa: PTH112, PTH119
             for entry in os.scandir(folder):
