@@ -26,7 +26,8 @@ class Slots:
 DIFFERENT = [
     1, 1.0, True, -0.0, 0.0, "1", b"1", None, ..., (1,), [1], {1}, frozenset({1}), {1: 1}, {1: [1]}, {1: {1: 2}},
     {1: {1: 3}}, collections.deque([1]), torch.float32, torch.float64, torch.strided, Kind.A, Kind.B,
-    [8.0, 0.0], [0.0, 8.0], {8.0, 0.0}, functools.partial(print, 1), functools.partial(print, 2), functools.partial(print, end=""),
+    [8.0, 0.0], [0.0, 8.0], {8.0, 0.0}, functools.partial(print, 1), functools.partial(print, 2),
+    functools.partial(print, end=""),
     torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA,
 ]  # fmt: skip
 
