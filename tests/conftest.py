@@ -38,20 +38,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # many (0: none), and `make exhaustive` the others.
 ONE_IN = {
     "backend/artifact/test_damage.py": 5,
-    "backend/compilers/test_conformance.py": 3,
+    "backend/compilers/test_conformance.py": 6,
     "backend/test_dynamic.py": 0,
-    "backend/test_folders.py": 2,
+    "backend/test_folders.py": 4,
     "backend/test_kinds.py": 0,  # all its cases share three processes
     "backend/test_models.py": 0,
     "backend/test_settings.py": 12,
     "backend/test_shared_ranks.py": 0,
     "backend/test_wrong_hits.py": 0,  # one process each for all of its cases
     "backend/torch_api/test_moved_names.py": 0,
-    "backend/torch_api/test_surface.py": 6,
+    "backend/torch_api/test_surface.py": 12,
     "backend/verify/test_verified.py": 0,
-    "constructs/test_constructs.py": 64,
+    "constructs/test_constructs.py": 128,
     "constructs/test_first_calls.py": 0,
-    "docs/test_commands.py": 20,
+    "docs/test_commands.py": 40,
     "frames/test_calls.py": 3,
     "frames/test_generated.py": 0,
     "frames/test_probes.py": 28,
@@ -61,9 +61,9 @@ ONE_IN = {
     "keys/test_import_orders.py": 0,
     "keys/test_oracle.py": 0,
     "keys/test_processes.py": 0,
-    "page/test_page.py": 3,
+    "page/test_page.py": 6,
     "remote/test_faults.py": 0,
-    "remote/test_network.py": 2,
+    "remote/test_network.py": 4,
     "remote/test_simulation.py": 0,
 }
 

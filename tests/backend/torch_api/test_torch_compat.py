@@ -294,6 +294,7 @@ print(json.dumps([digests, sorted(put_there), sorted(tables.kernels())]))
 """
 
 
+@pytest.mark.exhaustive
 def test_nothing_of_an_untouched_torch_counts_as_changed(run_python):
     """Whatever of it is imported, also by the user, and after a compile: the same digests, nothing from outside."""
     found = [run_python(UNTOUCHED, what) for what in ("dynamo", "inductor")]
