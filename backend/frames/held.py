@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import re
 import types
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,8 @@ _CALLED = (
     HigherOrderOperator,
 )
 _SEQUENCES, _SETS, _TABLES = (tuple, list, collections.deque), (set, frozenset), (dict, types.MappingProxyType)
+# Plain, too, and said by whoever says functions.
+_SAID = (slice, range, re.Pattern, torch.finfo, torch.iinfo, types.GenericAlias, types.UnionType)
 _LARGEST = 2_000  # items: a table of labels, say; a container counts as ten, so that none is too deep
 
 
@@ -78,15 +81,14 @@ def _text(held: Any, say: Callable[[Any], str]) -> str:
         return f"{name_of(kind)}{{{','.join(f'{inner(key)}={inner(item)}' for key, item in held.items())}}}"
     if kind is functools.partial:
         return f"partial {inner(held.func)} {plain_text(held.args, say)} {plain_text(held.keywords, say)}"
-    return say(held) if isinstance(held, _CALLED) else name_of(kind)
+    return say(held) if isinstance(held, (*_CALLED, *_SAID)) else name_of(kind)
 
 
 def is_said(value: Any) -> bool:
     """Whether `plain_text` says all of it."""
     found = leaves(value)
-    return found is not None and all(
-        isinstance(one, (*_PLAIN, *NATIVE_CONSTANTS, *_CALLED, enum.Enum)) for one in found
-    )
+    said = (*_PLAIN, *NATIVE_CONSTANTS, *_CALLED, *_SAID, enum.Enum)
+    return found is not None and all(isinstance(one, said) or is_native_enum(one) for one in found)
 
 
 def leaves(value: Any) -> list[Any] | None:

@@ -12,6 +12,7 @@ import os
 import sys
 import types
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,8 @@ def _digest(name: str, file: Any) -> str | None:
         return _of_main() if name == "__main__" else None
     if comes_with_torch(file) or any(f"{os.sep}{folder}{os.sep}" in file for folder in _INSTALLED):
         return None
+    if file.endswith(tuple(EXTENSION_SUFFIXES)) and not _is_found_by_name(name, file):
+        return None  # kernels that were compiled just now
     try:
         content = Path(file).read_bytes()
     except OSError:
@@ -68,6 +71,11 @@ def _digest(name: str, file: Any) -> str | None:
     if content.startswith(b"#!"):  # of a script that was installed: the environment's path
         content = content.partition(b"\n")[2]
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _is_found_by_name(name: str, file: str) -> bool:
+    base = name.replace(".", os.sep)
+    return any(file.startswith(f"{os.path.join(folder, base)}.") for folder in sys.path)  # noqa: PTH118
 
 
 def _of_main() -> str:

@@ -65,7 +65,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
     inlined = sorted({*inlined, *sourceless_facts(seen.sourceless.values(), asked, look.values)})
-    refuse_unsaid(seen.functions.values(), look.values)
+    refuse_unsaid(seen.functions.values(), asked, look.values)
     for source in sources:
         value: Any = live(source) if source.name else None
         if is_of_a_process(value) and not str(source.name).startswith(("G['__builtins_dict__", "G['__import_")):

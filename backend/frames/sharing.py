@@ -39,7 +39,9 @@ def one_text(sources: Iterable[Source], look: Looking, *, names: bool) -> str:
         if not source.name or not is_of_frame(source) or _is_installed(source):
             continue
         value = look.live(source)
-        if type(value) in _TORCH or (type(value) in _PLAIN and not (names and type(value) in (str, int, float))):
+        if type(value) in _TORCH or (
+            type(value) in _PLAIN and not (names and type(value) in (str, int, float, complex, bytes))
+        ):
             continue
         groups.setdefault(id(value), []).append(str(source.name))
         for name, cell in _cells(str(source.name), value):  # one that is known leaves no source

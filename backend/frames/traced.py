@@ -12,14 +12,14 @@ import enum
 import functools
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ..torch_api.frames.plain import Refused
 from .classes import counted, is_heap_type, is_known, is_librarys, module_of
 from .codes import is_of_a_process, nested
 from .held import attributes_of, is_said
-from .values import Values
+from .values import Values, is_mark
 
 _DEEPEST = 6
 
@@ -42,7 +42,7 @@ def inlined_facts(
     return [(module, path, text) for (module, path), text in sorted(facts.items())]
 
 
-def sourceless_facts(reached: Iterable[Any], asked: Iterable[str], values: Values) -> list[tuple[str, str, str]]:
+def sourceless_facts(reached: Iterable[Any], asked: Collection[str], values: Values) -> list[tuple[str, str, str]]:
     """Of what the trace reached through no source: nothing guards what it read of it. What holds a value says all of
     it, or it is refused; classes and names in modules are found by name. asked: names that the traced code asks for.
 
@@ -66,7 +66,7 @@ def sourceless_facts(reached: Iterable[Any], asked: Iterable[str], values: Value
     return facts
 
 
-def _of_class(cls: type, asked: Iterable[str], values: Values) -> list[tuple[str, str, str]]:
+def _of_class(cls: type, asked: Collection[str], values: Values) -> list[tuple[str, str, str]]:
     if is_librarys(cls) or not is_heap_type(cls) or cls.__module__.partition(".")[0] == "torch":
         with contextlib.suppress(Refused):
             if isinstance(cls, abc.ABCMeta) and named(cls.__module__, cls.__qualname__) is cls:  # who else counts
@@ -75,8 +75,10 @@ def _of_class(cls: type, asked: Iterable[str], values: Values) -> list[tuple[str
     values.identity(cls)  # refuses
     for base in cls.__mro__:
         if is_heap_type(base) and not is_librarys(base):
-            for held in vars(base).values():
+            for name, held in vars(base).items():
                 refuse_partly_said(held)
+                if name in asked:
+                    refuse_uncovered(held, name, set())
     if named(cls.__module__, cls.__qualname__) is not cls:
         raise Refused(f"it reads class {cls.__qualname__}, which no name leads to, under no guard")
     return [(cls.__module__, cls.__qualname__, _text(cls, values))]
@@ -107,9 +109,53 @@ def refuse_partly_said(value: Any) -> None:
             raise Refused(f"it reads {name} of an object of {type(value).__qualname__} under no guard")
 
 
-def refuse_unsaid(functions: Iterable[types.FunctionType], values: Values) -> None:
+def refuse_uncovered(value: Any, where: str, done: set[int]) -> None:
+    """Raises Refused for an object that a function holds which was reached through no source: its holder says what it
+    is like and not which one it is, and a trace may know it by another way.
+    """
+    if id(value) in done or (isinstance(value, types.FunctionType) and is_known(value.__module__)):
+        return
+    done.add(id(value))
+    inner: Iterable[Any] = ()
+    if isinstance(value, types.FunctionType):
+        inner = (*_cells(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        where = value.__qualname__
+    elif isinstance(value, (staticmethod, classmethod)) or _is_of_a_class(value):
+        inner = (value.__func__,)
+    elif isinstance(value, property):
+        inner = (value.fget, value.fset, value.fdel)
+    elif isinstance(value, (dict, types.MappingProxyType)):
+        inner = (*value.keys(), *value.values())
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        inner = value
+    elif isinstance(value, functools.partial):
+        inner = (value.func, *value.args, *value.keywords.values())
+    elif not is_said(value) and not isinstance(value, _BY_NAME) and type(value) is not object:
+        raise Refused(f"{where} holds an object of {type(value).__qualname__} under no guard")
+    for one in inner:
+        refuse_uncovered(one, where, done)
+
+
+def _is_of_a_class(value: Any) -> bool:
+    return isinstance(value, types.MethodType) and isinstance(value.__self__, type)
+
+
+# Said by name, or by what else is compared.
+_BY_NAME = (
+    types.ModuleType, functools.cached_property, types.MemberDescriptorType, types.GetSetDescriptorType,
+    types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.MethodWrapperType,
+)  # fmt: skip
+
+
+def refuse_unsaid(functions: Iterable[types.FunctionType], asked: Collection[str], values: Values) -> None:
     """Raises Refused for a function, reached through no source, that holds what nothing guards and nothing says."""
+    done: set[int] = set()
+    for function in list(values.functions.values()):
+        for name, held in vars(function).items() if not is_known(function.__module__) else ():
+            if name in asked and not is_mark(name) and not is_said(held):
+                raise Refused(f"it reads {name} of function {function.__qualname__} under no guard")
     for function in functions:
+        refuse_uncovered(function, function.__qualname__, done)
         held = function.__defaults__ or function.__kwdefaults__ or function.__closure__
         if held and id(function) not in values.functions and not is_known(function.__module__):
             with contextlib.suppress(Refused):

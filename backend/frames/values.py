@@ -114,7 +114,7 @@ class Values:
 
     def _hung(self, name: str, held: Any) -> str:
         """On a function. Dynamo's own marks are said by `marks_of`; one of them is an address."""
-        return "" if name.startswith(("_torchdynamo", "_dynamo", "__dynamo")) else plain_text(held, self._held)
+        return "" if is_mark(name) else plain_text(held, self._held)
 
     def _cell(self, cell: types.CellType, strict: bool) -> str:
         try:
@@ -289,6 +289,11 @@ class Values:
             return self.constant(value)
         except Refused:
             return self.identity(value)
+
+
+def is_mark(name: str) -> bool:
+    """Whether Dynamo hangs it on functions."""
+    return name.startswith(("_torchdynamo", "__dynamo")) or name in ("_dynamo_forbidden", "_dynamo_marked_constant")
 
 
 def keys_of(value: Any) -> list[Any]:

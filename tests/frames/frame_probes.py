@@ -24,6 +24,6 @@ HUNTED: list[str] = []
 if "HUNTED_PROBES" in os.environ:  # see hunted/hunt.py
     before = [*PROBES]
     sys.path.append(str(Path(__file__).parent / "hunted"))
-    for part in ("a", "b", "c", "d", "transformers"):
+    for part in ("a", "b", "c", "d", "e", "transformers"):
         importlib.import_module(f"probes_{part}")
     HUNTED += [name for name in PROBES if name not in before]

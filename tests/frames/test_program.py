@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+import types
 
 import pytest
 from warmgraph.backend.frames import program as of_program
@@ -92,6 +93,20 @@ def test_a_module_that_is_loaded_again_is_read_again(tmp_path, monkeypatch):
     assert program()["wg_reloaded"] == one, "an edit while it runs is not loaded"
     importlib.reload(module)
     assert program()["wg_reloaded"] != one
+
+
+def test_kernels_that_were_compiled_just_now_do_not_count(tmp_path, monkeypatch):
+    """They may lie beside the program (`/tmp`), and a warm process has others than a cold one."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, file in (("cabc.kernel", "ca/cabc.main.so"), ("wg_own", "wg_own.cpython-311-x86_64-linux-gnu.so")):
+        module = types.ModuleType(name)
+        module.__file__ = str(tmp_path / file)
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_bytes(b"1")
+        monkeypatch.setitem(sys.modules, name, module)
+    found = program()
+    assert "wg_own" in found
+    assert "cabc.kernel" not in found
 
 
 def test_a_package_counts_by_its_files_and_not_by_where_it_lies(tmp_path, monkeypatch):

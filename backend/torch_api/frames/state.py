@@ -23,7 +23,7 @@ from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
 from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
 from torch._ops import HigherOrderOperator
-from warmgraph.hashing import foreign, sha256_hex
+from warmgraph.hashing import foreign, is_torch_or_stdlib, sha256_hex
 
 from ..settings import values_of
 from .plain import NotServed, Refused
@@ -110,6 +110,7 @@ def words() -> dict[str, str]:
         "numbers as text": str(sorted(locale.localeconv().items())),
         "what is traced through": _trace_rules(),
         "numpy": _numpy_dtypes(),
+        "trees": _users_nodes(),
     }
 
 
@@ -205,6 +206,12 @@ def acts_while_traced(value: Any) -> str | None:
     if value is torch.seed or value is torch.initial_seed:
         return "a random seed"
     return None
+
+
+def _users_nodes() -> str:
+    """Which classes of the user's are nodes of a tree: a trace asks for it natively."""
+    kinds = (kind for kind in torch.utils._pytree.SUPPORTED_NODES if not is_torch_or_stdlib(kind.__module__))
+    return sha256_hex(str(sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)).encode())[:16]
 
 
 def is_pytree_registry(value: Any) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
-from torch._dynamo.source import is_from_skip_guard_source
+from torch._dynamo.source import ConstDictKeySource, is_from_skip_guard_source
 from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils._ordered_set import OrderedSet
@@ -71,8 +71,11 @@ def _without_source(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _note(value: Any, into: dict[int, Any]) -> None:
-    """Classes, modules, builtins, members of enums and what its holder cannot say, also within containers."""
-    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum, *_UNSAID)):
+    """Classes, modules, builtins, members of enums and what its holder cannot say (which object a method is bound to,
+    say), also within containers.
+    """
+    bound = isinstance(value, types.MethodType) and not isinstance(value.__self__, type)
+    if bound or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum, *_UNSAID)):
         into[id(value)] = value
     elif isinstance(value, dict):
         for one in value.items():
@@ -190,10 +193,13 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function or class that is a key is hashed, and nothing guards which one it is (torch keeps it lazy)."""
+    """A function or class that is a key is hashed, and nothing guards which one it is (torch keeps it lazy); of a
+    table's own keys its surface says which they are.
+    """
 
     def init(self: Any, vt: Any) -> None:
-        if seen() is not None and isinstance(vt, LazyVariableTracker):
+        lazy = seen() is not None and isinstance(vt, LazyVariableTracker) and not vt.is_realized()
+        if lazy and vt.is_hashable_lazy() and not isinstance(vt.original_source(), ConstDictKeySource):
             vt.realize()
         original(self, vt)
 
