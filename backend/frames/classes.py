@@ -61,17 +61,17 @@ class Classes:
             self._reach(cls, reached)
             mine, *others = reached.values()
             text = "\n".join((mine, *sorted(others)))
-            found = self._texts[id(cls)] = f"{_name(cls)}#{sha256_hex(text.encode())[:12]}"
+            found = self._texts[id(cls)] = f"{name_of(cls)}#{sha256_hex(text.encode())[:12]}"
         return found
 
     def mention(self, cls: type) -> str:
         """A class that something holds: by name where that stands on a class, and said beside it."""
         if _goes_by_name(cls):
-            return _name(cls)
+            return name_of(cls)
         if not self._saying:
             return self.text(cls)
         self._mentioned[self._saying[-1]].append(cls)
-        return _name(cls)
+        return name_of(cls)
 
     def _reach(self, cls: type, reached: dict[int, str]) -> None:
         waiting = [cls]
@@ -87,13 +87,13 @@ class Classes:
             metaclass: Any = type(cls)
             bases = [*cls.__mro__, *(metaclass.__mro__ if metaclass is not type else ())]
             lines = [self._one(base) for base in bases]
-            text = f"{_name(cls)} {sha256_hex(chr(10).join(lines).encode())}"
+            text = f"{name_of(cls)} {sha256_hex(chr(10).join(lines).encode())}"
             found = self._whole[id(cls)] = (text, [one for base in bases for one in self._mentioned.get(id(base), ())])
         return found
 
     def _one(self, cls: type) -> str:
         known = self._own.get(id(cls))
-        found = known[1] if known is not None else _name(cls)
+        found = known[1] if known is not None else name_of(cls)
         if known is None:
             if is_heap_type(cls):
                 self._mentioned[id(cls)] = []
@@ -151,7 +151,7 @@ def _registered(cls: type) -> list[str]:
     from _abc import _get_dump  # type: ignore[import-not-found]
 
     found = [reference() for reference in _get_dump(cls)[0]]
-    return sorted(f"counts {_name(one)}" for one in found if one is not None)
+    return sorted(f"counts {name_of(one)}" for one in found if one is not None)
 
 
 def counted(cls: type) -> str:
@@ -175,22 +175,22 @@ def refuse_own_checks(cls: type) -> None:
     """Raises Refused for a class whose code Dynamo runs, and does not trace, when it is asked for its instances."""
     for base in cls.__mro__:
         if "__subclasshook__" in vars(base) and not is_known(base.__module__):
-            raise Refused(f"isinstance on {_name(cls)} runs its __subclasshook__ while it is traced")
+            raise Refused(f"isinstance on {name_of(cls)} runs its __subclasshook__ while it is traced")
         if "_missing_" in vars(base) and not is_known(base.__module__):
-            raise Refused(f"{_name(cls)} has a _missing_, which runs while it is traced")
+            raise Refused(f"{name_of(cls)} has a _missing_, which runs while it is traced")
     metaclass: Any = type(cls)
     for base in metaclass.__mro__:
         if {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_known(base.__module__):
-            raise Refused(f"isinstance on {_name(cls)} runs its {_name(base)} while it is traced")
+            raise Refused(f"isinstance on {name_of(cls)} runs its {name_of(base)} while it is traced")
     if vars(cls).get("_is_runtime_protocol", False) and not is_known(cls.__module__):
-        raise Refused(f"isinstance on the protocol {_name(cls)} looks at objects under no guard")
+        raise Refused(f"isinstance on the protocol {name_of(cls)} looks at objects under no guard")
 
 
 def _goes_by_name(cls: type) -> bool:
     return not is_heap_type(cls) or is_librarys(cls) or cls.__module__.partition(".")[0] == "torch"
 
 
-def _name(cls: type) -> str:
+def name_of(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 

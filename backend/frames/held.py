@@ -14,26 +14,16 @@ import torch
 
 from ..torch_api import compile as compat
 from ..torch_api.frames.state import HigherOrderOperator
-from .classes import is_heap_type
+from .classes import is_heap_type, name_of
 
 NATIVE_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
-_CALLED = (
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    type,
-    compat.OpOverload,
-    compat.OpOverloadPacket,
-    HigherOrderOperator,
-)
+OPERATORS = (compat.OpOverload, compat.OpOverloadPacket, HigherOrderOperator)
+_CALLED = (types.FunctionType, types.BuiltinFunctionType, type, *OPERATORS)
 _SEQUENCES, _SETS, _TABLES = (tuple, list, collections.deque), (set, frozenset), (dict, types.MappingProxyType)
 # Plain, too, and said by whoever says functions.
 _SAID = (slice, range, re.Pattern, torch.finfo, torch.iinfo, types.GenericAlias, types.UnionType)
 _LARGEST = 2_000  # items: a table of labels, say; a container counts as ten, so that none is too deep
-
-
-def name_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def attributes_of(value: Any) -> dict[str, Any]:

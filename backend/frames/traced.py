@@ -19,7 +19,7 @@ from ..torch_api.frames.plain import Refused
 from .classes import counted, is_heap_type, is_known, is_librarys, module_of
 from .codes import is_of_a_process, nested
 from .held import attributes_of, is_said
-from .values import Values, is_mark
+from .values import DESCRIPTORS, Values, is_mark
 
 _DEEPEST = 6
 
@@ -141,10 +141,7 @@ def _is_of_a_class(value: Any) -> bool:
 
 
 # Said by name, or by what else is compared.
-_BY_NAME = (
-    types.ModuleType, functools.cached_property, types.MemberDescriptorType, types.GetSetDescriptorType,
-    types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, types.MethodWrapperType,
-)  # fmt: skip
+_BY_NAME = (types.ModuleType, functools.cached_property, types.MethodWrapperType, *DESCRIPTORS)
 
 
 def refuse_unsaid(functions: Iterable[types.FunctionType], asked: Collection[str], values: Values) -> None:

@@ -24,18 +24,17 @@ from warmgraph.hashing import sha256_hex
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of
-from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, refuse_own_checks
+from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
-from .held import NATIVE_CONSTANTS, attributes_of, fills, in_order, is_native_enum, member_text, name_of, plain_text
+from .held import NATIVE_CONSTANTS, OPERATORS, attributes_of, fills, in_order, is_native_enum, member_text, plain_text
 
-_DESCRIPTORS = (
+DESCRIPTORS = (
     types.MethodDescriptorType,
     types.WrapperDescriptorType,
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
     types.ClassMethodDescriptorType,
 )
-_OPERATORS = (compat.OpOverload, compat.OpOverloadPacket, HigherOrderOperator)
 _KEYS: Any = type({}.keys())
 _MAX_KEYS = 5_000
 _DISABLED = "__dynamo_disable"  # hung on torch's own functions when they are first called eagerly
@@ -174,7 +173,7 @@ class Values:
             )
         if isinstance(value, types.MethodWrapperType):
             return f"slot:{value.__name__} of {self._held(value.__self__)}"
-        if isinstance(value, (types.BuiltinFunctionType, types.ModuleType, *_DESCRIPTORS, *_OPERATORS)):
+        if isinstance(value, (types.BuiltinFunctionType, types.ModuleType, *DESCRIPTORS, *OPERATORS)):
             try:
                 return self.identity(value)
             except Refused:
@@ -207,7 +206,7 @@ class Values:
             if value.__name__ in STATEFUL or (name.startswith("sys.") and name not in HARMLESS):
                 raise Refused(f"{name}() differs from process to process")
             return f"builtin:{name}{marks_of(value)}"
-        if isinstance(value, _DESCRIPTORS):
+        if isinstance(value, DESCRIPTORS):
             return f"descriptor:{name_of(value.__objclass__)}.{value.__name__}"
         if isinstance(value, (compat.OpOverload, compat.OpOverloadPacket)):
             return f"op:{value}{marks_of(value)}"

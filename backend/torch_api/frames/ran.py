@@ -118,9 +118,9 @@ def is_users(code: types.CodeType) -> bool:
     comes at any time. Not how modules are found: names of what was found are compared.
     """
     file, finds = code.co_filename, code.co_name in ("__getattr__", "__getattribute__") and code.co_argcount > 1
-    if finds or code.co_name == "__del__" or code in _finders():
+    if finds or code.co_name == "__del__" or file.startswith(("<", *_OURS)) or comes_with_torch(file):
         return False
-    return not (file.startswith(("<", *_OURS)) or comes_with_torch(file) or any(one in file for one in _OF_TORCH))
+    return not any(one in file for one in _OF_TORCH) and code not in _finders()  # last: few come so far
 
 
 def _finders() -> list[Any]:
