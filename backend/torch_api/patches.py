@@ -5,6 +5,7 @@ Nothing is replaced on import: a feature calls `install` when it is first used. 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -24,6 +25,7 @@ class Patch:
 
     module, path: where it is. parameters: names with which the original's signature begins; None for what is no
     function. everywhere: modules of torch that imported it under its own name are given the replacement, too.
+    newer: its path in newer versions, where `path` is gone.
     """
 
     module: str
@@ -31,6 +33,7 @@ class Patch:
     parameters: tuple[str, ...] | None
     needed_for: str
     everywhere: bool = False
+    newer: str | None = None
 
 
 _AOT_CACHE = "torch._functorch._aot_autograd.autograd_cache"
@@ -123,7 +126,11 @@ PATCHES = {
         "restored frames",
     ),
     "names in modules": Patch(
-        "torch._dynamo.variables.misc", "PythonModuleVariable.var_getattr", ("self", "tx", "name"), "restored frames"
+        "torch._dynamo.variables.misc",
+        "PythonModuleVariable.var_getattr",
+        ("self", "tx", "name"),
+        "restored frames",
+        newer="PythonModuleVariable.tp_getattro_impl",
     ),
     "whether names are in modules": Patch(
         "torch._dynamo.variables.misc",
@@ -248,14 +255,21 @@ def _held(owner: Any, attribute: str) -> Any:
 
 
 def _place(patch: Patch) -> tuple[Any, str]:
-    *parts, attribute = patch.path.split(".")
     try:
-        owner: Any = importlib.import_module(patch.module)
-        for part in parts:
-            owner = getattr(owner, part)
-        inspect.getattr_static(owner, attribute)
+        return _at(patch.module, patch.path)
     except (ImportError, AttributeError) as error:
+        if patch.newer is not None:
+            with contextlib.suppress(AttributeError):
+                return _at(patch.module, patch.newer)
         raise Moved(f"{patch.module}.{patch.path} is gone ({error}); without it: no {patch.needed_for}") from None
+
+
+def _at(module: str, path: str) -> tuple[Any, str]:
+    *parts, attribute = path.split(".")
+    owner: Any = importlib.import_module(module)
+    for part in parts:
+        owner = getattr(owner, part)
+    inspect.getattr_static(owner, attribute)
     return owner, attribute
 
 

@@ -23,6 +23,8 @@ def held(patches):
         *parts, last = patch.path.split(".")
         for part in parts:
             owner = owner[part] if isinstance(owner, dict) else getattr(owner, part)
+        if patch.newer and not hasattr(owner, last):
+            last = patch.newer.split(".")[-1]
         if isinstance(owner, dict):
             entry = owner[last]
             found[name] = entry.env_value_force, entry.env_value_default
