@@ -166,6 +166,7 @@ class GraphText:
         if isinstance(node.target, types.FunctionType) and foreign(node.target) is not None:
             # Torch's function by its name, but not by its code; or around a user's.
             return f"{identify(node.target)} code {source_digest(node.target, f'a call of {_called(node)}')}"
+        _refuse_added(node)
         return identify(node.target)
 
     def value(self, value: Any, numbers: dict[Node, int]) -> str:
@@ -204,6 +205,23 @@ class GraphText:
         self.lines.append(f"{indent}graph {number}:")
         self.add(gm, indent + "  ")
         return f"graph {number}"
+
+
+def _refuse_added(node: Node) -> None:
+    """Raises Uncacheable for what somebody put on torch's tensors, which is read while the graph is traced."""
+    is_read = node.target is getattr and len(node.args) > 1
+    name = str(node.args[1]) if is_read else node.target
+    if is_read or node.op == "call_method":
+        held = next((vars(one)[str(name)] for one in torch.nn.Parameter.__mro__ if str(name) in vars(one)), None)
+        if held is not None and not isinstance(held, _OF_TENSORS):
+            raise Uncacheable(f"{name}, which was added to torch's tensors")
+
+
+# Functions and properties are compared with torch's own where all of torch's are.
+_OF_TENSORS = (
+    types.FunctionType, types.MethodDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, property,
+    types.BuiltinFunctionType, types.ClassMethodDescriptorType, staticmethod, classmethod,
+)  # fmt: skip
 
 
 def _with_defaults(node: Node, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -42,6 +42,25 @@ def the_default_of_a_keyword_of_a_function_that_a_graph_names(v):
     return compiled(lambda x: torch.meshgrid(x, x * 2)[0] + 1)(values(3))
 
 
+@pair(bypass="added to torch's tensors")
+def a_number_put_on_tensors(v):
+    """The graph has a node that reads it from a tensor made in the graph."""
+    torch.Tensor.pairs_scale = float(v)
+
+    def scaled(x):
+        y = x + 1
+        return torch.mul(y, y.pairs_scale)
+
+    return compiled(scaled)(values())
+
+
+@pair(bypass="added to torch's tensors")
+def a_partial_method_put_on_tensors(v):
+    """The graph calls it by name on a tensor made in the graph."""
+    torch.Tensor.pairs_top = functools.partialmethod(torch.Tensor.clamp, max=float(v) / 2)
+    return compiled(lambda x: (x + 1).pairs_top())(values())
+
+
 class _Number(float):
     """No number that a key takes by its value."""
 
