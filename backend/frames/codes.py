@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dis
 import itertools
 import random
+import re
+import string
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
@@ -107,7 +110,27 @@ def asked_names(codes: Iterable[types.CodeType]) -> set[str]:
             for constant in one.co_consts:
                 words = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
                 names.update(word for word in words if isinstance(word, str) and word.isidentifier())
+                if isinstance(constant, str) and "{" in constant:
+                    names.update(_fields(constant))
     return names
+
+
+def _fields(text: str) -> Iterator[str]:
+    """Names of attributes in a text for `format`."""
+    with contextlib.suppress(ValueError):
+        for _, field, _, _ in string.Formatter().parse(text):
+            yield from re.findall(r"[^\W\d]\w*", field or "")
+
+
+def imported_names(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> set[str]:
+    """Modules that code of the user's imports while it runs. codes: with their globals."""
+    return {
+        str(one.argval)
+        for outer in users_code(codes)
+        for code in (outer, *nested(outer))
+        for one in dis.get_instructions(code)
+        if one.opname == "IMPORT_NAME"
+    }
 
 
 def hash_seed() -> int:

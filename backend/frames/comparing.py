@@ -9,7 +9,7 @@ from warmgraph.hashing import sha256_hex
 from .record import Record, decode_record, encode_record
 
 _OF_A_RUN = ("scope",)
-_BY_NUMBER = ("sources", "texts", "guards", "facts", "surfaces", "inlined", "sizes", "key_order", "alias")
+_BY_NUMBER = ("sources", "texts", "guards", "facts", "surfaces", "inlined", "sizes", "key_order", "alias", "free")
 
 
 def differences(was: Record, now: Record) -> str | None:
@@ -59,6 +59,7 @@ def _plain(record: Record) -> dict[str, Any]:
         "surfaces": sorted(f"{sources[number]} {record.texts[text]}" for number, text in record.surfaces),
         "inlined": sorted(f"{module} {path} {record.texts[text]}" for module, path, text in record.inlined),
         "sizes": sorted(f"{sources[number]} {rest}" for number, *rest in record.sizes),
+        "free": sorted(sources[number] for number in record.free),
         "key_order": sorted(sources[number] for number in record.key_order),
     }
 

@@ -60,7 +60,7 @@ def _digest(name: str, file: Any) -> str | None:
         return None
     if not isinstance(file, str):
         return _of_main() if name == "__main__" else None
-    if comes_with_torch(file) or any(f"{os.sep}{folder}{os.sep}" in file for folder in _INSTALLED):
+    if comes_with_torch(file) or is_installed(file):
         return None
     if file.endswith(tuple(EXTENSION_SUFFIXES)) and not _is_found_by_name(name, file):
         return None  # kernels that were compiled just now
@@ -71,6 +71,11 @@ def _digest(name: str, file: Any) -> str | None:
     if content.startswith(b"#!"):  # of a script that was installed: the environment's path
         content = content.partition(b"\n")[2]
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def is_installed(file: str) -> bool:
+    """Whether a package that was installed brings it."""
+    return any(f"{os.sep}{folder}{os.sep}" in file for folder in _INSTALLED)
 
 
 def _is_found_by_name(name: str, file: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 4
+FORMAT = 5
 _MAX_ITEMS = 2_000_000
 
 
@@ -25,7 +25,8 @@ class Record:
     AOTAutograd's guards. shape: guards on sizes, as evaluated and as shown. state: of the process; program: module
     -> digest of its file. graphs: name -> where it is kept. pgo: sizes seen; scope: by whom, in the user's words on
     which runs belong together. sharing: of tensors and their memory; one: which values are one object; names:
-    texts, too.
+    texts, too. reached: all data that the frame can reach; free: sources of numbers that may vary; everything: traced
+    code goes over names of objects.
     """
 
     code: Plain
@@ -53,6 +54,9 @@ class Record:
     sharing: str
     one: str
     names: bool
+    everything: bool
+    free: list[int]
+    reached: bytes
     seed: int | None
     empty: bool
     side_effects: list[str]

@@ -25,15 +25,16 @@ from .codes import (
     asked_names,
     compares_identity,
     hash_seed,
+    imported_names,
     is_chance,
     is_of_a_process,
     iterates_over_sets,
     looked_names,
     users_code,
 )
+from .reached import everything_is_asked, free_numbers, one_text, reach, sharing_of
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
-from .sharing import one_text, sharing_of
 from .traced import inlined_facts, module_of_globals, refuse_unsaid, sourceless_facts
 from .world import Around
 
@@ -75,8 +76,11 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         if (what := state.acts_while_traced(value)) is not None:
             raise Refused(f"it uses {what} while it is traced, which has to be done in each process")
     names = compares_identity(_codes(frame, seen))
-    if dynamo.refers_to_others(table, [name for name, _, _ in installed]):
-        raise Refused("it refers to a global that another trace installed")
+    spaces = _spaces(frame, seen, sources, look, looked_for)
+    everything = everything_is_asked(_codes(frame, seen))
+    free = free_numbers(table.sources, guards, look)
+    _, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
+    _refuse_others_globals(output.bytecode, frame, {*graph.import_sources, *(name for name, _, _ in installed)}, table)
     return Record(
         code=code_to_plain(output.bytecode),
         installed=installed,
@@ -88,7 +92,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         surfaces=surfaces,
         asked=sorted(asked),
         looked_for=sorted(looked_for),
-        spaces=_spaces(frame, seen, sources, look, looked_for),
+        spaces=spaces,
         inlined=[[module, path, texts.number(text)] for module, path, text in inlined],
         sizes=[[table.number(source), *one] for source, one in known.items() if source in table],
         key_order=[table.number(source) for source in sorted(graph.guard_on_key_order, key=lambda s: str(s.name))],
@@ -103,6 +107,9 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         sharing=sharing_of(sources, look),
         one=one_text(table.sources, look, names=names),
         names=names,
+        everything=everything,
+        free=[table.number(source) for source in free],
+        reached=reached,
         seed=hash_seed() if iterates_over_sets((frame.code, *seen.inlined)) else None,
         empty=bool(graph.is_empty_graph()),
         side_effects=list(graph.get_replayed_side_effect_source_refs()),
@@ -170,6 +177,7 @@ def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, text
 def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, looked_for: set[str]) -> list[Plain]:
     """Of each module whose globals or attributes traced code reads, which of the names that it asks for are there."""
     names = {value.__name__ for source in sources if (value := _module(look, source)) is not None}
+    names |= {name for name in imported_names(_codes(frame, seen)) if type(sys.modules.get(name)) is types.ModuleType}
     for code, space in seen.inlined.items():
         if space is frame.globals:
             continue
@@ -210,6 +218,14 @@ def _is_added(name: str) -> bool:
     """Whether it is a constant among Python's builtins, which has no guard there."""
     held = vars(builtins).get(name)
     return isinstance(held, (int, float, str, bytes, tuple)) and not name.startswith("_")
+
+
+def _refuse_others_globals(bytecode: types.CodeType, frame: Frame, made: set[str], table: SourceTable) -> None:
+    """made: names of globals that a restore puts there."""
+    dynamos = {name for name in bytecode.co_names if name.startswith("__") and not name.endswith("__")}
+    others = dynamos - made - set(frame.code.co_names)
+    if dynamo.refers_to_others(table, made) or any(name in frame.globals for name in others):
+        raise Refused("it refers to a global that another trace installed")
 
 
 def _codes(frame: Frame, seen: Seen) -> dict[types.CodeType, dict[str, Any]]:

@@ -20,9 +20,9 @@ from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
 from .codes import hash_seed
 from .program import differing
+from .reached import one_text, reach, sharing_of
 from .record import Record
 from .rules import Looking, space_text, surface_text
-from .sharing import one_text, sharing_of
 from .traced import moved_code
 from .world import Around
 
@@ -122,6 +122,10 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
     inlined = [(module, path, record.texts[text]) for module, path, text in record.inlined]
     if (moved := moved_code(inlined, look.values)) is not None:
         raise Refused(moved)
+    free = [sources[number] for number in record.free]
+    walk, found = reach(frame, look, sources, record.spaces, free, names=record.names, everything=record.everything)
+    if found != record.reached:
+        raise Refused(f"{walk.first_that_differs(record.reached, found)}: it is, or holds, something else")
     return guards
 
 

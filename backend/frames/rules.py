@@ -86,7 +86,7 @@ def _type(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
     # Whether some containers are empty Dynamo asks under no guard but this one.
     more = f" {bool(value)}" if type(value) in _CONTAINERS else ""
-    if isinstance(value, _COMPARED):  # by the library's own text: a class of the user's may say anything
+    if isinstance(value, COMPARED):  # by the library's own text: a class of the user's may say anything
         library: Any = next(base for base in type(value).__mro__ if is_librarys(base))
         more = f" {library.__repr__(value)}"
     return look.values.classes.text(type(value)) + more
@@ -98,7 +98,7 @@ _CONTAINERS = (
 
 
 # Dynamo compares and hashes these at once, under the guard on their type alone.
-_COMPARED = (
+COMPARED = (
     decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, bytes,
     bytearray, complex, uuid.UUID, pathlib.PurePath,
 )  # fmt: skip

@@ -119,6 +119,18 @@ PATCHES = {
         ("self", "tx", "args", "kwargs"),
         "restored frames",
     ),
+    "names by getattr": Patch(
+        "torch._dynamo.variables.builtin",
+        "GetAttrBuiltinVariable.call_function",
+        ("self", "tx", "args", "kwargs"),
+        "restored frames",
+    ),
+    "names by hasattr": Patch(
+        "torch._dynamo.variables.builtin",
+        "HasAttrBuiltinVariable.call_function",
+        ("self", "tx", "args", "kwargs"),
+        "restored frames",
+    ),
     "functions that are not traced": Patch(
         "torch._dynamo.variables.functions",
         "SkipFunctionVariable.call_function",
@@ -137,6 +149,9 @@ PATCHES = {
         "PythonModuleVariable.call_obj_hasattr",
         ("self", "tx", "name"),
         "restored frames",
+    ),
+    "attributes read at once": Patch(
+        "torch._dynamo.variables.misc", "GetAttrVariable.as_python_constant", ("self",), "restored frames"
     ),
     "keys of tables": Patch(
         "torch._dynamo.variables.hashable", "HashableTracker.__init__", ("self", "vt"), "restored frames"

@@ -18,12 +18,21 @@ import probes_sourceless  # noqa: F401
 import probes_values  # noqa: F401
 from probe import PROBES
 
-__all__ = ["HUNTED", "PROBES"]
+__all__ = ["CHANGES", "DATA", "HUNTED", "PROBES"]
+
+HERE = Path(__file__).parent
+CHANGES = [*PROBES]
+
+# The same files, other data: what three hunts by readers of torch found.
+sys.path.append(str(HERE / "data"))
+for part in ("1", "2", "3", "4", "5"):
+    importlib.import_module(f"probes_data_{part}")
+DATA = [name for name in PROBES if name not in CHANGES]
 
 HUNTED: list[str] = []
 if "HUNTED_PROBES" in os.environ:  # see hunted/hunt.py
     before = [*PROBES]
-    sys.path.append(str(Path(__file__).parent / "hunted"))
-    for part in ("a", "b", "c", "d", "e", "transformers"):
+    sys.path.append(str(HERE / "hunted"))
+    for part in ("a", "b", "c", "transformers"):
         importlib.import_module(f"probes_{part}")
     HUNTED += [name for name in PROBES if name not in before]

@@ -14,7 +14,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))  # the steps' view of these files: names without a package
 
-from frame_probes import PROBES
+from frame_probes import CHANGES, PROBES
 from probe import frames
 
 
@@ -23,7 +23,7 @@ def step(ask, tmp_path):
     return lambda name, which: ask(tmp_path, which, module="steps", probe=name)
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", CHANGES)
 def test_what_is_restored_is_what_plain_torch_gives(name, step):
     probe = PROBES[name]
     saved = step(name, "save")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from torch._dynamo import guards as dynamo
@@ -81,7 +81,7 @@ def is_tensor_by_identity(guard: Guard) -> bool:
     return bool(dynamo.match_on_id_for_tensor(guard))
 
 
-def refers_to_others(table: SourceTable, installed: Sequence[str]) -> bool:
+def refers_to_others(table: SourceTable, installed: Collection[str]) -> bool:
     """Whether a guard looks through a global that Dynamo installed, and not in this trace."""
     names = (row[1][1] for row in table.rows if row[0] == "GlobalSource")
     return any(name.startswith("__builtins_dict__") and name not in installed for name in names)

@@ -24,6 +24,7 @@ __all__ = [
     "Source",
     "SourceTable",
     "method_of",
+    "place_in_base",
     "read_sources",
     "root_of",
 ]
@@ -115,6 +116,25 @@ def _argument(item: Plain, made: Sequence[Source]) -> Any:
     if tag == "property":
         return dynamo.TensorProperty[content]
     return from_plain(item)
+
+
+def place_in_base(source: Source) -> tuple[Source | None, Any] | None:
+    """What holds a value (None: the frame), and under which name, index or key; None for sources of other kinds."""
+    key = _PLACES.get(type(source).__name__)
+    return None if key is None else (getattr(source, "base", None), getattr(source, key))
+
+
+_PLACES = {
+    "LocalSource": "local_name",
+    "GlobalSource": "global_name",
+    "AttrSource": "member",
+    "GenericAttrSource": "member",
+    "CellContentsSource": "member",
+    "GetItemSource": "index",
+    "ListGetItemSource": "index",
+    "DictGetItemSource": "index",
+    "DictSubclassGetItemSource": "index",
+}
 
 
 def method_of(source: Source) -> Source | None:

@@ -23,7 +23,7 @@ from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
 from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
 from torch._ops import HigherOrderOperator
-from warmgraph.hashing import foreign, is_torch_or_stdlib, sha256_hex
+from warmgraph.hashing import foreign, sha256_hex
 
 from ..settings import values_of
 from .plain import NotServed, Refused
@@ -61,7 +61,7 @@ def refuse_modes() -> None:
         raise NotServed("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")
     if convert_frame._bytecode_hooks:
         raise Refused("hooks that change Dynamo's bytecode are registered")
-    if any(foreign(handler) is not None for handler in _substitutes()):
+    if any(foreign(one) is not None or not one.__module__.startswith("torch._dynamo") for one in _substitutes()):
         raise Refused("torch.compiler.substitute_in_graph was used")
 
 
@@ -209,9 +209,13 @@ def acts_while_traced(value: Any) -> str | None:
 
 
 def _users_nodes() -> str:
-    """Which classes of the user's are nodes of a tree: a trace asks for it natively."""
-    kinds = (kind for kind in torch.utils._pytree.SUPPORTED_NODES if not is_torch_or_stdlib(kind.__module__))
+    """Which classes are nodes of a tree beside torch's own and Python's containers: a trace asks for it natively."""
+    known = torch.utils._pytree.SUPPORTED_NODES
+    kinds = (kind for kind in known if kind.__module__.partition(".")[0] not in _HAVE_NODES)
     return sha256_hex(str(sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)).encode())[:16]
+
+
+_HAVE_NODES = ("torch", "builtins", "collections")
 
 
 def is_pytree_registry(value: Any) -> bool:

@@ -18,6 +18,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch._dynamo.source import ConstDictKeySource, is_from_skip_guard_source
 from torch._dynamo.variables.lazy import LazyVariableTracker
+from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils._ordered_set import OrderedSet
 from warmgraph.hashing import is_torch_or_stdlib
@@ -37,9 +38,12 @@ def install() -> None:
     patches.install("text of objects", _as_text)
     patches.install("text of values", _as_text)
     patches.install("text by a builtin", _called)
+    patches.install("names by getattr", _by_name)
+    patches.install("names by hasattr", _by_name)
     patches.install("functions that are not traced", _skipping)
     patches.install("names in modules", _asking)
     patches.install("whether names are in modules", _asking)
+    patches.install("attributes read at once", _reading)
     patches.install("keys of tables", _hashing)
     patches.install("attributes on classes", _walking)
     patches.install("attributes on classes of objects", _walking)
@@ -110,11 +114,18 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
         found = original(self, tx, args, kwargs)
         if any(self.fn is one for one in _TEXTS):
             _note_text(found, args)
-        if (self.fn is getattr or self.fn is hasattr) and len(args) > 1:
-            _note_name(args[1])
         if self.fn is dir:
             _chance("dir(), which says all that is there")
         return found
+
+    return call_function
+
+
+def _by_name(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        if len(args) > 1:
+            _note_name(args[1])
+        return original(self, tx, args, kwargs)
 
     return call_function
 
@@ -139,12 +150,19 @@ def _note_text(found: Any, of: Sequence[Any]) -> None:
     current, value = seen(), getattr(found, "value", None)
     if current is None or not isinstance(value, str):
         return
-    if any(_says_itself(_type(one)) for one in of):
-        current.chance.append("the text of an object of a class that says it itself")
+    if any(_is_object(one) or _says_itself(_type(one)) for one in of):
+        current.chance.append("an object as text, of which nothing is guarded")
     if _OF_THIS_PROCESS.search(value):
         current.chance.append("an object as text, which differs from process to process")
     elif any(issubclass(_type(one), (set, frozenset)) for one in of) or _SET.search(value):
         current.chance.append("a set as text, whose order differs from process to process")
+
+
+def _is_object(variable: Any) -> bool:
+    """Whether its class's own code says its text, of whatever it holds."""
+    if isinstance(variable, LazyVariableTracker) and variable.is_realized():
+        variable = variable.realize()
+    return isinstance(variable, UserDefinedObjectVariable) and not issubclass(_type(variable), BaseException)
 
 
 def _says_itself(kind: type) -> bool:
@@ -190,6 +208,18 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, tx, name)
 
     return ask
+
+
+def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
+    """An attribute of a live object, of which no value was built: nothing guards it."""
+
+    def constant(self: Any) -> Any:
+        found = original(self)
+        if not callable(found):
+            _chance(f"attribute {self.name} of {type(self.obj).__name__.removesuffix('Variable')}, read at once")
+        return found
+
+    return constant
 
 
 def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:

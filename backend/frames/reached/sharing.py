@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from warmgraph.hashing import sha256_hex
 
-from ..torch_api.frames.plain import Refused
-from ..torch_api.frames.sources import GlobalSource, Source, is_of_frame, root_of
-from .classes import is_heap_type, is_known
-from .rules import Looking
-from .tensors import sharing_text
+from ...torch_api.frames.plain import Refused
+from ...torch_api.frames.sources import GlobalSource, Source, is_of_frame, root_of
+from ..classes import is_heap_type, is_known
+from ..rules import Looking
+from ..tensors import sharing_text
 
 # Immutable: Dynamo looks at what they are, and at which they are only where code says `is`.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range, slice, types.CodeType)

@@ -1,6 +1,6 @@
 # ruff: noqa
 """Candidates of the fourth hunt, part B: the same files, other data (`edit`: what a config file, the environment or a
-checkpoint gave). Modules, tensors, iterators, registries. Nothing here was run: read only."""
+checkpoint gave). Modules, tensors, iterators, registries."""
 
 from __future__ import annotations
 

@@ -1,0 +1,107 @@
+"""Containers in the walk: what they hold, in an order that is the same in every process. Asks Python's own classes, and
+runs no code of the user's.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from ..classes import is_known, name_of
+from ..held import NATIVE_CONSTANTS
+from ..rules import COMPARED
+from ..values import is_mark
+
+# By id, here and below: a metaclass may say that two classes are equal.
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), *NATIVE_CONSTANTS)
+PLAIN = frozenset(map(id, _PLAIN))
+
+
+class Walking(Protocol):
+    asked: set[str]
+    everything: bool
+
+    def ref(self, value: Any, label: str) -> str: ...
+
+    def item(self, holder: int, key: Any, value: Any) -> str: ...
+
+    def named(self, holder: Any, held: Mapping[Any, Any], always: Any = ()) -> Iterator[str]: ...
+
+    def storage(self, identity: int) -> int: ...
+
+
+Lines = Callable[[Walking, Any], Iterator[str]]
+
+
+def module_of_class(cls: Any) -> str:
+    """One that describes `__module__` of its instances says no text."""
+    found = cls.__module__
+    return found if isinstance(found, str) else ""
+
+
+def sequence(walk: Walking, value: Any) -> Iterator[str]:
+    for number, one in enumerate(_items(value)):
+        yield walk.item(id(value), number, one)
+    if issubclass(type(value), collections.deque):
+        yield str(value.maxlen)
+
+
+def memory(walk: Walking, value: Any) -> Iterator[str]:
+    yield f"{getattr(value, 'typecode', '')} {walk.ref(bytes(memoryview(value)), 'content')}"
+
+
+def table(walk: Walking, value: Any) -> Iterator[str]:
+    """One of a class of the user's may load what it holds when it is asked."""
+    if type(value) is not dict and issubclass(type(value), collections.OrderedDict):
+        items = [(key, dict.__getitem__(value, key)) for key in collections.OrderedDict.__iter__(value)]
+    else:
+        items = list(dict.items(value))
+    if issubclass(type(value), collections.defaultdict):
+        yield walk.ref(value.default_factory, "default_factory")
+    for key, held in items:
+        if not (type(key) is str and is_mark(key)):
+            yield f"{walk.ref(key, 'key')}={walk.item(id(value), key, held)}"
+
+
+def view(walk: Walking, value: Any) -> Iterator[str]:
+    for key, held in list(value.items()):
+        yield f"{walk.ref(key, 'key')}={walk.item(id(value), key, held)}"
+
+
+def unordered(walk: Walking, value: Any) -> Iterator[str]:
+    """Texts, classes and functions are in another order in each process; of what has no name, how many there are."""
+    items = _items(value)
+    if not {*map(type, items)} <= {bool, int, float, complex}:
+        places = [*map(_place, items)]
+        if None in places or len({*places}) < len(places):
+            yield f"{sorted(name_of(type(one)) for one in items)}"
+            return
+        items = [one for _, one in sorted(zip(places, items, strict=True), key=lambda pair: str(pair[0]))]
+    for one in items:
+        yield walk.ref(one, "item")
+
+
+def _items(value: Any) -> list[Any]:
+    base: Any = next(one for one in type(value).__mro__ if module_of_class(one) in ("builtins", "collections"))
+    return list(base.__iter__(value))
+
+
+def _place(value: Any) -> str | None:
+    kind = type(value)
+    if isinstance(value, (type, types.FunctionType)):
+        return f"{value.__module__}.{value.__qualname__}"
+    if issubclass(kind, enum.Enum):
+        return f"{name_of(kind)} {value._name_}"
+    if kind is tuple:
+        places = [*map(_place, value)]
+        return None if None in places else str(places)
+    return f"{kind.__name__} {value!r}" if id(kind) in PLAIN or issubclass(kind, COMPARED) else None
+
+
+def own_text(walk: Walking, value: Any) -> Iterator[str]:
+    """As the library's own class says it."""
+    base: Any = next(one for one in type(value).__mro__ if is_known(module_of_class(one)))
+    yield base.__repr__(value)

@@ -1,0 +1,282 @@
+"""What one object is and holds, line by line, for the walk: by its kind. Asks Python's own classes, and runs no code
+of the user's.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextvars
+import dataclasses
+import enum
+import functools
+import operator
+import os
+import re
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from ...torch_api.frames.plain import Refused
+from ...torch_api.frames.state import marks_of
+from ..classes import counted, is_known, is_librarys, name_of
+from ..codes import code_digest
+from ..held import OPERATORS, attributes_of
+from ..program import is_installed
+from ..rules import COMPARED
+from ..values import DESCRIPTORS
+from .containers import Lines, Walking, memory, module_of_class, own_text, sequence, table, unordered, view
+
+_SMALL = 64  # items of an array
+_BY_TORCH = frozenset("forward backward setup_context jvp vmap generate_vmap_rule".split())  # called by torch itself
+_OF_MODULES = frozenset(
+    """
+    training _parameters _buffers _non_persistent_buffers_set _backward_pre_hooks _backward_hooks _forward_hooks
+    _is_full_backward_hook _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks _modules
+    _forward_pre_hooks_with_kwargs _call_impl _wrapped_call_impl forward
+    """.split()
+)
+# What torch's machinery and we hold of a frame, and what a logger or a lock leads to, is no data of the program's.
+_CUT = re.compile(r"torch\._|torch\.utils\._|(torch\.fx|torch\.autograd|warmgraph|logging|threading|_thread)(\.|$)")
+_FIELDS = frozenset("fields asdict astuple replace".split())  # of dataclasses
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+_RUNNING = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.TracebackType)
+# What Python keeps on classes and modules for itself, or what has no behaviour.
+BOOKKEEPING = frozenset(
+    """
+    __dict__ __weakref__ __module__ __qualname__ __annotations__ __abstractmethods__ _abc_impl __static_attributes__
+    __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__ __builtins__ __slotnames__ __signature__
+    __non_callable_proto_members__ _backward_cls
+    """.split()
+)
+
+
+def lines_of(walk: Walking, value: Any) -> Iterator[str]:
+    """Raises Refused."""
+    kind: Any = type(value)
+    yield name_of(kind)
+    if value is os.environ or value is getattr(os.environ, "_data", None):
+        yield from (f"{key}={os.environ[key]!r}" for key in sorted(walk.asked) if key in os.environ)
+        return
+    exact = _EXACT.get(id(kind))
+    if exact is not None:
+        yield from exact(walk, value)
+        return
+    lines = next((lines for base, lines in _INHERITED if issubclass(kind, base)), None)
+    if lines is not None:
+        yield from lines(walk, value)
+    elif module_of_class(kind) == "functools" and "__wrapped__" in getattr(value, "__dict__", {}):
+        yield from _wrapper(walk, value)
+    elif hasattr(kind, "__array_finalize__") or module_of_class(kind).partition(".")[0] == "numpy":
+        yield from _array(walk, value)
+    elif not issubclass(kind, _RUNNING):
+        yield from _object(walk, value)
+
+
+def comes_by_name(value: Any) -> bool:
+    """Whether torch or Python brings it, and its name says which: not what a decorator only calls so."""
+    kind: Any = type(value)
+    if issubclass(kind, type):
+        return module_of_class(value).partition(".")[0] == "torch" or is_librarys(value)
+    if kind is types.FunctionType:
+        return is_known(value.__globals__.get("__name__")) and not value.__closure__
+    if issubclass(kind, types.ModuleType):
+        name = str(space_of(value).get("__name__"))
+        return is_known(name) or name.partition(".")[0] == "warmgraph"
+    if kind is property:
+        return all(map(comes_by_name, filter(None, (value.fget, value.fset, value.fdel))))
+    if kind in (staticmethod, classmethod):
+        return comes_by_name(value.__func__)
+    if kind in (functools.cached_property, functools.partialmethod):
+        return comes_by_name(value.func)
+    return kind is types.BuiltinFunctionType or kind in DESCRIPTORS or issubclass(kind, OPERATORS)
+
+
+def space_of(holder: Any) -> Mapping[str, Any]:
+    """Its names. A module that loads itself when it is asked is not asked."""
+    found: Mapping[str, Any] = object.__getattribute__(holder, "__dict__")
+    return found
+
+
+def attributes_are_of_program(holder: Any) -> bool:
+    """Whether a file of the user's own has the class of `holder` (or `holder`, a class), not an installed package."""
+    if isinstance(holder, types.ModuleType):
+        return False
+    file = getattr(
+        sys.modules.get(module_of_class(holder if isinstance(holder, type) else type(holder))), "__file__", None
+    )
+    return not (isinstance(file, str) and is_installed(file))
+
+
+def marks(function: types.FunctionType) -> str:
+    """As `marks_of`; who traces a function that has to be refused, refuses it."""
+    try:
+        return marks_of(function)
+    except Refused as why:
+        return str(why)
+
+
+# -- by kind
+
+
+def _object(walk: Walking, value: Any) -> Iterator[str]:
+    """Attributes of any object, and what it has of a container or a number that it inherits."""
+    kind = type(value)
+    yield walk.ref(kind, "__class__")
+    if _CUT.match(module_of_class(kind)) and not issubclass(kind, (torch.nn.Module, *_CONTAINERS)):
+        return
+    contents = next((lines for base, lines in _CONTENTS if issubclass(kind, base)), None)
+    if contents is not None:
+        yield from contents(walk, value)
+    if issubclass(kind, enum.Enum):
+        yield f"{value._name_} {walk.ref(value._value_, 'value')}"
+    always: Any = _OF_MODULES if issubclass(kind, torch.nn.Module) else ()
+    if walk.asked & _FIELDS:
+        always = {*always, *getattr(kind, "__dataclass_fields__", ())}
+    yield from walk.named(value, attributes_of(value), always)
+
+
+def _class(walk: Walking, cls: Any) -> Iterator[str]:
+    yield f"{name_of(cls)} {counted(cls)} {walk.ref(type(cls), '__class__')}"
+    for number, base in enumerate(cls.__mro__[1:]):
+        yield walk.ref(base, f"base {number}")
+    if "isinstance" in walk.asked and vars(cls).get("_is_runtime_protocol", False):
+        raise Refused(f"isinstance on the protocol {name_of(cls)} looks at objects under no guard")
+    everything = issubclass(type(cls), enum.EnumMeta) or (walk.everything and attributes_are_of_program(cls))
+    for key, value in list(vars(cls).items()):
+        if key in BOOKKEEPING or (key == "__doc__" and key not in walk.asked):
+            continue
+        if everything or key in walk.asked or key in _BY_TORCH or key.startswith("__"):
+            yield f"{key}={walk.ref(value, key)}"
+
+
+def _function(walk: Walking, value: types.FunctionType) -> Iterator[str]:
+    yield f"{value.__module__} {value.__qualname__} {value.__name__} {marks(value)} {_code(value.__code__)}"
+    if "__doc__" in walk.asked:
+        yield repr(value.__doc__)
+    for key in ("__defaults__", "__kwdefaults__"):
+        if (held := getattr(value, key)) is not None:
+            yield f"{key}={walk.ref(held, key)}"
+    for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+        yield walk.ref(cell, name)
+    yield from walk.named(value, vars(value), ("__wrapped__",))
+
+
+def _code(code: types.CodeType) -> str:
+    try:
+        return code_digest(code)
+    except Refused as why:
+        return str(why)
+
+
+def _cell(walk: Walking, value: types.CellType) -> Iterator[str]:
+    try:
+        yield walk.item(id(value), "cell_contents", value.cell_contents)
+    except ValueError:
+        yield "empty"
+
+
+def _tensor(walk: Walking, value: torch.Tensor) -> Iterator[str]:
+    """Its sizes have guards, where they count. A subclass may run code when it is asked."""
+    yield walk.ref(type(value), "__class__")
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        yield f"{value.dtype} {value.device.type} {value.layout} {value.requires_grad} {value.is_leaf}"
+        if value.layout is torch.strided:
+            yield str(walk.storage(value.untyped_storage()._cdata))
+    yield from walk.named(value, vars(value))
+
+
+def _space(walk: Walking, value: types.ModuleType) -> Iterator[str]:
+    space = space_of(value)
+    yield str(space.get("__name__"))
+    yield from walk.named(value, space)
+
+
+def _array(walk: Walking, value: Any) -> Iterator[str]:
+    """Arrays are tensors to a trace, but those of a class of their own, which are read at once."""
+    yield f"{getattr(value, 'dtype', '')} {len(getattr(value, 'shape', ()))}"
+    if type(value).__name__ == "dtype":
+        yield repr(value)
+    elif hasattr(value, "tolist") and module_of_class(type(value)).partition(".")[0] != "numpy":
+        yield f"{value.shape} {value.tolist()!r}" if value.size <= _SMALL else f"{value.shape}"
+
+
+def _wrapper(walk: Walking, value: Any) -> Iterator[str]:
+    yield from walk.named(value, vars(value), ("__wrapped__",))
+
+
+def _builtin(walk: Walking, value: Any) -> Iterator[str]:
+    yield f"{value.__qualname__} {walk.ref(value.__self__, '__self__')}"
+
+
+def _variable(walk: Walking, value: contextvars.ContextVar[Any]) -> Iterator[str]:
+    yield f"{value.name} {walk.ref(value.get(None), 'get()')}"
+
+
+def _attributes(*names: str) -> Lines:
+    def lines(walk: Walking, value: Any) -> Iterator[str]:
+        for name in names:
+            yield f"{name}={walk.ref(getattr(value, name), name)}"
+
+    return lines
+
+
+_KINDS: dict[Any, Lines] = {
+    dict: table,
+    collections.OrderedDict: table,
+    list: sequence,
+    tuple: sequence,
+    set: unordered,
+    frozenset: unordered,
+    types.FunctionType: _function,
+    types.BuiltinFunctionType: _builtin,
+    types.CellType: _cell,
+    types.MethodType: _attributes("__func__", "__self__"),
+    staticmethod: _attributes("__func__"),
+    classmethod: _attributes("__func__"),
+    property: _attributes("fget", "fset", "fdel"),
+    functools.cached_property: _attributes("func"),
+    slice: _attributes("start", "stop", "step"),
+    range: own_text,
+    torch.Size: own_text,
+    torch.Generator: lambda walk, value: iter(()),
+    types.GenericAlias: _attributes("__origin__", "__args__"),
+    types.UnionType: _attributes("__args__"),
+    types.MethodWrapperType: _attributes("__name__", "__self__"),
+    types.MappingProxyType: view,
+    types.CodeType: lambda walk, value: iter((_code(value),)),
+    dataclasses.Field: _attributes("name", "default", "default_factory", "metadata", "init", "repr", "hash", "compare"),
+    re.Pattern: _attributes("flags", "pattern"),
+    threading.local: lambda walk, value: walk.named(value, vars(value)),
+    contextvars.ContextVar: _variable,
+    torch.finfo: own_text,
+    operator.itemgetter: own_text,
+    operator.attrgetter: own_text,
+    torch.iinfo: own_text,
+}
+_EXACT = {id(kind): lines for kind, lines in _KINDS.items()}
+ALWAYS_NUMBERED = frozenset(
+    map(id, (dict, collections.OrderedDict, list, tuple, set, types.CellType, types.MethodType))
+)
+# Of classes that inherit from these as well.
+_INHERITED: tuple[tuple[Any, Lines], ...] = (
+    (type, _class),
+    (torch.Tensor, _tensor),
+    (types.ModuleType, _space),
+    (property, _attributes("fget", "fset", "fdel")),
+    (torch.nn.Module, _object),
+)
+_CONTENTS: tuple[tuple[Any, Lines], ...] = (
+    (dict, table),
+    ((list, tuple, collections.deque), sequence),
+    ((array.array, bytearray), memory),
+    ((set, frozenset), unordered),
+    ((int, float, complex, str, bytes, *COMPARED), own_text),
+    ((functools.partial, functools.partialmethod), _attributes("func", "args", "keywords")),
+    (weakref.ReferenceType, lambda walk, value: iter((walk.ref(value(), "()"),))),
+)

@@ -1,0 +1,182 @@
+"""All data that a frame can reach, as a digest per object: what there is, what it holds, and which of it is one.
+
+A trace is a function of code and of the data that code can reach. Fingerprints beside guards speak of what Dynamo is
+known to read; this speaks of the rest. It walks from the frame's own values and from the globals that its code asks
+for, and follows the names that any traced code asks for; containers it follows whole. What torch and Python bring
+counts by name, with what somebody put on it.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import operator
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from warmgraph.hashing import sha256_hex
+
+from ...torch_api.frames.plain import Refused
+from ..classes import counted, name_of
+from ..held import OPERATORS, is_native_enum, member_text
+from ..values import DESCRIPTORS, is_mark
+from .containers import PLAIN
+from .objects import (
+    ALWAYS_NUMBERED,
+    BOOKKEEPING,
+    attributes_are_of_program,
+    comes_by_name,
+    lines_of,
+    marks,
+    space_of,
+)
+
+Free = set[tuple[int, Any]]
+_MOST = 20_000_000  # characters of text: some 200,000 objects, half a second
+_LONG = 1_000  # characters of a text
+_WIDTH = 4  # bytes of a digest
+_IDENTITY = (operator.is_, operator.is_not)
+_COMPILED_CALL = "_compiled_call_impl"  # of `module.compile()`
+
+
+_TEXTS, _SINGLE = (str, bytes), (bool, type(None))
+
+
+class Walk:
+    """asked: names that traced code asks for. free: (id of the holder, key) of numbers that may vary under the record's
+    guards. names: whether code asks which text or number is which. everything: whether it goes over names of objects.
+    """
+
+    def __init__(self, asked: set[str], free: Free, *, names: bool, everything: bool) -> None:
+        self.asked, self.everything = asked, everything
+        self._free, self._names = free, names
+        self._numbers: dict[int, int] = {}
+        self._objects: list[Any] = []  # by number; alive, so that no id is used twice
+        self._from: list[tuple[int, str]] = []
+        self._storages: dict[int, int] = {}
+        self._added: dict[int, str] = {}  # by the id of what lives on
+        self._at, self._left = -1, _MOST
+
+    def digests(self, roots: Iterable[tuple[int, str, Any]]) -> bytes:
+        """roots: (id of the holder, key, value). Four bytes for each object, in the order in which they are reached.
+
+        Raises Refused.
+        """
+        found = [self._digest(f"{key}={self.item(holder, key, value)}" for holder, key, value in roots)]
+        while len(found) <= len(self._objects):
+            self._at = len(found) - 1
+            found.append(self._digest(lines_of(self, self._objects[self._at])))
+        return b"".join(found)
+
+    def _digest(self, lines: Iterable[str]) -> bytes:
+        digest = hashlib.sha256()
+        for line in lines:
+            digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
+            self._left -= len(line) + 50
+            if self._left < 0:
+                raise Refused("it can reach more data than can be looked at")
+        return digest.digest()[:_WIDTH]
+
+    def first_that_differs(self, was: bytes, now: bytes) -> str:
+        """By what way the first object is reached that is another one."""
+        places = range(0, len(now), _WIDTH)
+        number = next((at for at in places if was[at : at + _WIDTH] != now[at : at + _WIDTH]), len(now)) // _WIDTH - 1
+        if not 0 <= number < len(self._from):
+            return "a value of the frame, or a global that it asks for"
+        labels = []
+        while number >= 0:
+            number, label = self._from[number]
+            labels.append(label)
+        return ".".join(reversed(labels))
+
+    def item(self, holder: int, key: Any, value: Any) -> str:
+        """A value under a key of what has the id `holder`."""
+        label = str(key) if id(type(key)) in PLAIN else type(key).__name__
+        if type(value) in (int, float) and id(type(key)) in PLAIN and (holder, key) in self._free:
+            return type(value).__name__
+        return self.ref(value, label)
+
+    def ref(self, value: Any, label: str) -> str:
+        """A value, as its holder says it: plain data by value, what comes by name by name, an object by its number."""
+        kind: Any = type(value)
+        if id(kind) in PLAIN:
+            text = f"{kind.__name__}:{value!r}" if kind not in _TEXTS or len(value) < _LONG else _shortened(value)
+            by_identity = (self._names and kind not in _SINGLE) or value != value
+            return f"{text}#{self._number(value, label)}" if by_identity else text
+        name = self._by_name(value, kind) if id(kind) not in ALWAYS_NUMBERED else None
+        return name if name is not None else f"#{self._number(value, label)}"
+
+    def named(self, holder: Any, held: Mapping[Any, Any], always: Iterable[str] = ()) -> Iterator[str]:
+        """Under names that code asks for; all of them where code goes over names.
+
+        always: names that count in any case.
+        """
+        everything = self.everything and attributes_are_of_program(holder)
+        for key, value in list(held.items()):
+            if type(key) is not str or is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo"):
+                continue
+            # Dynamo asks tensors for flags under such names (`_is_param`).
+            if (everything or key in self.asked or key in always or key.startswith("_is_")) and key != _COMPILED_CALL:
+                yield f"{key}={self.item(id(holder), key, value)}"
+
+    def storage(self, identity: int) -> int:
+        """A number for each storage of tensors."""
+        return self._storages.setdefault(identity, len(self._storages))
+
+    def _number(self, value: Any, label: str) -> int:
+        found = self._numbers.get(id(value))
+        if found is None:
+            found = self._numbers[id(value)] = len(self._objects)
+            self._objects.append(value)
+            self._from.append((self._at, label))
+        return found
+
+    def _by_name(self, value: Any, kind: Any) -> str | None:
+        if kind is types.BuiltinFunctionType and (value.__self__ is None or type(value.__self__) is types.ModuleType):
+            if value in _IDENTITY and not self._names:
+                raise Refused(f"it holds operator.{value.__name__}, by which code may ask which text is which")
+            return f"{value.__module__}.{value.__qualname__}"
+        if kind in DESCRIPTORS:
+            return f"{name_of(value.__objclass__)}.{value.__name__}"
+        if not issubclass(kind, enum.Enum) and is_native_enum(value):
+            return f"{name_of(kind)} {member_text(value)}"
+        if issubclass(kind, OPERATORS):
+            return f"{value} {self._on(value)}"
+        if kind is types.FunctionType and comes_by_name(value):
+            return f"{value.__module__}.{value.__qualname__} {marks(value)} {self._on(value)}"
+        if issubclass(kind, type) and comes_by_name(value):
+            return f"{name_of(value)} {counted(value)} {self._on(value)}"
+        if issubclass(kind, types.ModuleType) and comes_by_name(value):
+            return f"{space_of(value).get('__name__')} {self._on(value)}"
+        return None
+
+    def _on(self, holder: Any) -> str:
+        """A digest of what somebody put on a class, a function, a module or an operator of torch's or Python's."""
+        found = self._added.get(id(holder))
+        if found is None:
+            self._added[id(holder)] = ""  # it may hold itself
+            lines = list(self._lines_on(holder)) if holder is not sys else []
+            if isinstance(holder, type):
+                lines += [f"{base.__name__} {more}" for base in holder.__mro__[1:] if (more := self._on(base))]
+            found = self._added[id(holder)] = sha256_hex("\n".join(lines).encode())[:16] if lines else ""
+        return found
+
+    def _lines_on(self, holder: Any) -> Iterator[str]:
+        space = space_of(holder)
+        for key in sorted(self.asked & space.keys()):
+            held = space[key]
+            if key.startswith("__"):
+                continue
+            if not comes_by_name(held) or (isinstance(holder, OPERATORS) and str(held) != f"{holder}.{key}"):
+                yield f"{key}={self.ref(held, key)}"
+            elif isinstance(held, (types.FunctionType, types.ModuleType, type, *OPERATORS)):
+                more = self._on(held)
+                if more or (getattr(held, "__name__", key) != key and isinstance(held, types.FunctionType)):
+                    yield f"{key} {getattr(held, '__qualname__', '')} {more}"
+
+
+def _shortened(value: str | bytes) -> str:
+    content = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    return f"{type(value).__name__}:{len(value)} {hashlib.sha256(content).hexdigest()}"
