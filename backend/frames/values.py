@@ -65,7 +65,7 @@ class Values:
         kind = type(value)
         if kind is str:
             self.words.add(value)
-        if value is None or value is Ellipsis or value is NotImplemented or kind in (bool, int, str, bytes):
+        if value is None or value is Ellipsis or value is NotImplemented or kind in (bool, int, str, bytes, bytearray):
             return f"{kind.__name__}:{value!r}"
         if kind in (float, complex):
             return f"{kind.__name__}:{value!r}"  # exact; nan, inf and -0.0 are told apart

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import collections
 import enum
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from ..classes import is_known, name_of
 from ..held import NATIVE_CONSTANTS
+from ..program import is_installed
 from ..rules import COMPARED
 from ..values import is_mark
 
@@ -42,6 +44,16 @@ def module_of_class(cls: Any) -> str:
     return found if isinstance(found, str) else ""
 
 
+def attributes_are_of_program(holder: Any) -> bool:
+    """Whether a file of the user's own has the class of `holder` (or `holder`, a class), not an installed package."""
+    if isinstance(holder, types.ModuleType):
+        return False
+    file = getattr(
+        sys.modules.get(module_of_class(holder if isinstance(holder, type) else type(holder))), "__file__", None
+    )
+    return not (isinstance(file, str) and is_installed(file))
+
+
 def sequence(walk: Walking, value: Any) -> Iterator[str]:
     for number, one in enumerate(_items(value)):
         yield walk.item(id(value), number, one)
@@ -61,8 +73,12 @@ def table(walk: Walking, value: Any) -> Iterator[str]:
         items = list(dict.items(value))
     if issubclass(type(value), collections.defaultdict):
         yield walk.ref(value.default_factory, "default_factory")
+    # Of a package's own kind of table (a config, say) what code asks for: some note in it what differs in each process.
+    whole = type(value) in (dict, collections.OrderedDict, collections.defaultdict) or attributes_are_of_program(value)
     for key, held in items:
-        if not (type(key) is str and is_mark(key)):
+        if type(key) is str and not whole and key not in walk.asked:
+            yield key
+        elif not (type(key) is str and is_mark(key)):
             yield f"{walk.ref(key, 'key')}={walk.item(id(value), key, held)}"
 
 

@@ -13,7 +13,6 @@ import functools
 import operator
 import os
 import re
-import sys
 import threading
 import types
 import weakref
@@ -27,10 +26,20 @@ from ...torch_api.frames.state import marks_of
 from ..classes import counted, is_known, is_librarys, name_of
 from ..codes import code_digest
 from ..held import OPERATORS, attributes_of
-from ..program import is_installed
 from ..rules import COMPARED
 from ..values import DESCRIPTORS
-from .containers import Lines, Walking, memory, module_of_class, own_text, sequence, table, unordered, view
+from .containers import (
+    Lines,
+    Walking,
+    attributes_are_of_program,
+    memory,
+    module_of_class,
+    own_text,
+    sequence,
+    table,
+    unordered,
+    view,
+)
 
 _SMALL = 64  # items of an array
 _BY_TORCH = frozenset("forward backward setup_context jvp vmap generate_vmap_rule".split())  # called by torch itself
@@ -101,16 +110,6 @@ def space_of(holder: Any) -> Mapping[str, Any]:
     """Its names. A module that loads itself when it is asked is not asked."""
     found: Mapping[str, Any] = object.__getattribute__(holder, "__dict__")
     return found
-
-
-def attributes_are_of_program(holder: Any) -> bool:
-    """Whether a file of the user's own has the class of `holder` (or `holder`, a class), not an installed package."""
-    if isinstance(holder, types.ModuleType):
-        return False
-    file = getattr(
-        sys.modules.get(module_of_class(holder if isinstance(holder, type) else type(holder))), "__file__", None
-    )
-    return not (isinstance(file, str) and is_installed(file))
 
 
 def marks(function: types.FunctionType) -> str:

@@ -22,11 +22,10 @@ from ...torch_api.frames.plain import Refused
 from ..classes import counted, name_of
 from ..held import OPERATORS, is_native_enum, member_text
 from ..values import DESCRIPTORS, is_mark
-from .containers import PLAIN
+from .containers import PLAIN, attributes_are_of_program
 from .objects import (
     ALWAYS_NUMBERED,
     BOOKKEEPING,
-    attributes_are_of_program,
     comes_by_name,
     lines_of,
     marks,
