@@ -82,7 +82,7 @@ class NfsStore:
         return self._root / "blobs" / ref.digest[:2] / ref.digest
 
     def _write(self, path: Path, data: bytes) -> None:
-        with _translated():
+        with _translated(absent=False):
             path.parent.mkdir(parents=True, exist_ok=True)
             beside = path.parent / f".{uuid.uuid4().hex}"
             try:
@@ -93,13 +93,13 @@ class NfsStore:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
-    """Whatever the folder raises is an outage of this tier, which lookups survive."""
+def _translated(*, absent: bool = True) -> Iterator[None]:
+    """Whatever the folder raises is an outage of this tier, which lookups survive. absent: not what is not there."""
     try:
         yield
-    except FileNotFoundError:
-        raise
     except OSError as error:
+        if absent and isinstance(error, FileNotFoundError):
+            raise
         raise StoreUnavailable(str(error)) from error
 
 

@@ -59,9 +59,17 @@ def _plain(record: Record) -> dict[str, Any]:
         "surfaces": sorted(f"{sources[number]} {record.texts[text]}" for number, text in record.surfaces),
         "inlined": sorted(f"{module} {path} {record.texts[text]}" for module, path, text in record.inlined),
         "sizes": sorted(f"{sources[number]} {rest}" for number, *rest in record.sizes),
+        "alias": sorted(repr(_named(guard, sources)) for guard in record.alias),
         "free": sorted(sources[number] for number in record.free),
         "key_order": sorted(sources[number] for number in record.key_order),
     }
+
+
+def _named(alias: Any, sources: list[str]) -> Any:
+    """A guard of AOTAutograd's, with its sources in full."""
+    if isinstance(alias, (list, tuple)):
+        return [_named(item, sources) for item in alias]
+    return sources[alias] if isinstance(alias, int) else alias
 
 
 def identity(record: Record) -> str:

@@ -52,6 +52,7 @@ _OF_MODULES = frozenset(
 )
 # What torch's machinery and we hold of a frame, and what a logger or a lock leads to, is no data of the program's.
 _CUT = re.compile(r"torch\._|torch\.utils\._|(torch\.fx|torch\.autograd|warmgraph|logging|threading|_thread)(\.|$)")
+_OF_DISPATCH = ("dispatch_cache", "cache_token")  # of functools.singledispatch: filled while it is traced
 _FIELDS = frozenset("fields asdict astuple replace".split())  # of dataclasses
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _RUNNING = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.TracebackType)
@@ -162,7 +163,8 @@ def _function(walk: Walking, value: types.FunctionType) -> Iterator[str]:
         if (held := getattr(value, key)) is not None:
             yield f"{key}={walk.ref(held, key)}"
     for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
-        yield walk.ref(cell, name)
+        if name not in _OF_DISPATCH or value.__globals__.get("__name__") != "functools":
+            yield walk.ref(cell, name)
     yield from walk.named(value, vars(value), ("__wrapped__",))
 
 
