@@ -215,7 +215,7 @@ def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def constant(self: Any) -> Any:
         found = original(self)
-        if not callable(found):
+        if not callable(found) and self.name not in ("__mro__", "__bases__"):  # said with the class
             _chance(f"attribute {self.name} of {type(self.obj).__name__.removesuffix('Variable')}, read at once")
         return found
 
