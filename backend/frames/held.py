@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
 import functools
 import re
@@ -27,8 +28,10 @@ _LARGEST = 2_000  # items: a table of labels, say; a container counts as ten, so
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """By name: of its dictionary, and of its slots that hold something."""
-    found = dict(getattr(value, "__dict__", {}))
+    """By name: of its dictionary, and of its slots that hold something. Asks no code of its class's."""
+    found = {}
+    with contextlib.suppress(AttributeError):
+        found.update(object.__getattribute__(value, "__dict__"))
     for base in filter(is_heap_type, type(value).__mro__):
         found.update((name, slot.__get__(value, base)) for name, slot in vars(base).items() if fills(value, base, name))
     return found

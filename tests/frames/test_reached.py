@@ -142,3 +142,17 @@ def test_what_somebody_put_on_torch_counts(monkeypatch):
     first = digests(torch.Tensor)
     monkeypatch.setattr(torch.Tensor, "scale", 4.0)
     assert digests(torch.Tensor) != first
+
+
+class Slotted:
+    __slots__ = ("k",)
+
+    def __init__(self, k):
+        self.k = k
+
+    def __getattr__(self, name):
+        raise AssertionError("code of the user's runs")
+
+
+def test_an_object_without_a_dictionary_is_not_asked_for_one():
+    assert digests(Slotted(1)) == digests(Slotted(1)) != digests(Slotted(2))
