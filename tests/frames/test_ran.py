@@ -24,6 +24,15 @@ def helper():
     return f"{Level.LOW}"
 
 
+def test_methods_that_attrs_generated_are_seen():
+    space = {}
+    exec(compile("def __eq__(self, other): return True", "<attrs generated eq m.C>", "exec"), space)
+    found = []
+    with noting(found):
+        space["__eq__"](1, 2)
+    assert any("__eq__" in one for one in found)
+
+
 def test_users_code_is_seen_and_librarys_is_not():
     found = []
     with noting(found):

@@ -112,12 +112,15 @@ def _monitored() -> Watching:
 
 
 def is_users(code: types.CodeType) -> bool:
-    """By its file. What was generated has none; texts of objects are looked at elsewhere (`watch`).
+    """By its file. What was generated has none, but for what attrs makes; texts of objects are looked at elsewhere
+    (`watch`).
 
     Not how a class finds attributes: what is found there is read through a source, and guarded. Not `__del__`, which
     comes at any time. Not how modules are found: names of what was found are compared.
     """
     file, finds = code.co_filename, code.co_name in ("__getattr__", "__getattribute__") and code.co_argcount > 1
+    if file.startswith("<attrs generated"):
+        return True
     if finds or code.co_name == "__del__" or file.startswith(("<", *_OURS)) or comes_with_torch(file):
         return False
     return not any(one in file for one in _OF_TORCH) and code not in _finders()  # last: few come so far
