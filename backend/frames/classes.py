@@ -108,7 +108,7 @@ class Classes:
 
     def _lines(self, cls: type) -> Iterator[str]:
         held = vars(cls)
-        names = [name for name in sorted(held) if name not in _BOOKKEEPING]
+        names = [name for name in sorted(held) if name not in _BOOKKEEPING and not name.startswith("__pydantic_")]
         if is_librarys(cls):
             yield from names
             return

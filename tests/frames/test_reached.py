@@ -156,3 +156,13 @@ class Slotted:
 
 def test_an_object_without_a_dictionary_is_not_asked_for_one():
     assert digests(Slotted(1)) == digests(Slotted(1)) != digests(Slotted(2))
+
+
+def test_data_of_one_run_in_a_table_that_has_guards_does_not_count():
+    def walked(table):
+        walk = Walk(ASKED, set(), names=False, everything=False, sourced={id(table)})
+        return walk.digests([(0, "value", table)])
+
+    assert walked({"k": 1, "folder": "a"}) == walked({"k": 1, "folder": "b"})
+    assert walked({"k": 1}) != walked({"k": 2})
+    assert walked({"act": Holder(k=1)}) != walked({"act": Holder(k=2)})

@@ -32,6 +32,8 @@ class Walking(Protocol):
 
     def named(self, holder: Any, held: Mapping[Any, Any], always: Any = ()) -> Iterator[str]: ...
 
+    def has_source(self, value: Any) -> bool: ...
+
     def storage(self, identity: int) -> int: ...
 
 
@@ -73,10 +75,13 @@ def table(walk: Walking, value: Any) -> Iterator[str]:
         items = list(dict.items(value))
     if issubclass(type(value), collections.defaultdict):
         yield walk.ref(value.default_factory, "default_factory")
-    # Of a package's own kind of table (a config, say) what code asks for: some note in it what differs in each process.
-    whole = type(value) in (dict, collections.OrderedDict, collections.defaultdict) or attributes_are_of_program(value)
+    # What a trace reads of a table that it knows by a source has guards; of a package's own kind of table (a config)
+    # what code asks for. Both may note data of one run beside that: its name, its folder.
+    plain = type(value) in (dict, collections.OrderedDict, collections.defaultdict)
+    whole = (plain or attributes_are_of_program(value)) and not walk.has_source(value)
     for key, held in items:
-        if type(key) is str and not whole and key not in walk.asked:
+        is_data = id(type(held)) in PLAIN or type(held) in (dict, list, tuple, set)
+        if type(key) is str and is_data and not whole and key not in walk.asked:
             yield key
         elif not (type(key) is str and is_mark(key)):
             yield f"{walk.ref(key, 'key')}={walk.item(id(value), key, held)}"

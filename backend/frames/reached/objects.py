@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
@@ -41,7 +42,6 @@ from .containers import (
     view,
 )
 
-_SMALL = 64  # items of an array
 _BY_TORCH = frozenset("forward backward setup_context jvp vmap generate_vmap_rule".split())  # called by torch itself
 _OF_MODULES = frozenset(
     """
@@ -53,6 +53,7 @@ _OF_MODULES = frozenset(
 # What torch's machinery and we hold of a frame, and what a logger or a lock leads to, is no data of the program's.
 _CUT = re.compile(r"torch\._|torch\.utils\._|(torch\.fx|torch\.autograd|warmgraph|logging|threading|_thread)(\.|$)")
 _OF_DISPATCH = ("dispatch_cache", "cache_token")  # of functools.singledispatch: filled while it is traced
+_GENERATED = "__pydantic_"  # schemas, in which ids of classes stand; what they are made of is said
 _FIELDS = frozenset("fields asdict astuple replace".split())  # of dataclasses
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _RUNNING = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.TracebackType)
@@ -149,7 +150,7 @@ def _class(walk: Walking, cls: Any) -> Iterator[str]:
         raise Refused(f"isinstance on the protocol {name_of(cls)} looks at objects under no guard")
     everything = issubclass(type(cls), enum.EnumMeta) or (walk.everything and attributes_are_of_program(cls))
     for key, value in list(vars(cls).items()):
-        if key in BOOKKEEPING or (key == "__doc__" and key not in walk.asked):
+        if key in BOOKKEEPING or key.startswith(_GENERATED) or (key == "__doc__" and key not in walk.asked):
             continue
         if everything or key in walk.asked or key in _BY_TORCH or key.startswith("__"):
             yield f"{key}={walk.ref(value, key)}"
@@ -199,12 +200,12 @@ def _space(walk: Walking, value: types.ModuleType) -> Iterator[str]:
 
 
 def _array(walk: Walking, value: Any) -> Iterator[str]:
-    """Arrays are tensors to a trace, but those of a class of their own, which are read at once."""
+    """Arrays are tensors to a trace, but those of another class (`matrix`, a masked one), which are read at once."""
     yield f"{getattr(value, 'dtype', '')} {len(getattr(value, 'shape', ()))}"
     if type(value).__name__ == "dtype":
         yield repr(value)
-    elif hasattr(value, "tolist") and module_of_class(type(value)).partition(".")[0] != "numpy":
-        yield f"{value.shape} {value.tolist()!r}" if value.size <= _SMALL else f"{value.shape}"
+    elif hasattr(value, "tolist") and hasattr(value, "flags") and type(value).__name__ not in ("ndarray", "generic"):
+        yield f"{value.shape} {sha256_hex(repr(value.tolist()).encode())}"
 
 
 def _wrapper(walk: Walking, value: Any) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import sys
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from .walk import Free, Walk
 
 LOCALS = 0  # in the place of an id
 _ENUMERATING = frozenset("__dict__ vars dir __slots__ getmembers".split())
+_TABLES = (dict, collections.OrderedDict)
 _PINS = ("EQUALS_MATCH", "CONSTANT_MATCH", "ID_MATCH")
 
 
@@ -32,7 +34,9 @@ def reach(
     everything: bool,
 ) -> tuple[Walk, bytes]:
     """What there is now, and its digests. The arguments are those of a record. Raises Refused."""
-    walk = Walk(look.asked, _holders(free, look, frame), names=names, everything=everything)
+    sources = [source for source in sources if source.name]
+    sourced = {id(value) for source in sources if type(value := look.live(source)) in _TABLES}
+    walk = Walk(look.asked, _holders(free, look, frame), names=names, everything=everything, sourced=sourced)
     read = {source.local_name for source in sources if isinstance(source, LocalSource)}
     return walk, walk.digests(_roots(frame, read, [name for name, _ in spaces if name], look.asked))
 

@@ -13,7 +13,7 @@ import hashlib
 import operator
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from warmgraph.hashing import sha256_hex
@@ -46,10 +46,13 @@ _TEXTS, _SINGLE = (str, bytes), (bool, type(None))
 class Walk:
     """asked: names that traced code asks for. free: (id of the holder, key) of numbers that may vary under the record's
     guards. names: whether code asks which text or number is which. everything: whether it goes over names of objects.
+    sourced: ids of tables that the trace knows by a source.
     """
 
-    def __init__(self, asked: set[str], free: Free, *, names: bool, everything: bool) -> None:
-        self.asked, self.everything = asked, everything
+    def __init__(
+        self, asked: set[str], free: Free, *, names: bool, everything: bool, sourced: Collection[int] = ()
+    ) -> None:
+        self.asked, self.everything, self._sourced = asked, everything, sourced
         self._free, self._names = free, names
         self._numbers: dict[int, int] = {}
         self._objects: list[Any] = []  # by number; alive, so that no id is used twice
@@ -119,6 +122,9 @@ class Walk:
             # Dynamo asks tensors for flags under such names (`_is_param`).
             if (everything or key in self.asked or key in always or key.startswith("_is_")) and key != _COMPILED_CALL:
                 yield f"{key}={self.item(id(holder), key, value)}"
+
+    def has_source(self, value: Any) -> bool:
+        return id(value) in self._sourced
 
     def storage(self, identity: int) -> int:
         """A number for each storage of tensors."""
