@@ -48,6 +48,11 @@ class Frames:
         with uncollected():
             found = self._first_that_fits(key, frame, around, report)
         if found is None:
+            if (why := self._known_refusal(key, frame, around, report)) is not None:
+                output = trace()  # listened to by nobody: what would be found is known
+                report.refused = why
+                report.not_restorable()
+                return output
             return self._traced(frame, trace, report, key, around)
         kept, restored = found
         make_old()
@@ -65,16 +70,21 @@ class Frames:
                 report.moved = report.moved or report.refused
             else:
                 return kept, restored
-        if not report.tried:
-            self._tell_what_changed(key, frame, around, report)
         return None
 
-    def _tell_what_changed(self, key: str, frame: Frame, around: Around, report: FrameReport) -> None:
-        """There may be a record of this program as it was before an edit."""
+    def _known_refusal(self, key: str, frame: Frame, around: Around, report: FrameReport) -> str | None:
+        """Why no record of this frame is to be made."""
+        if report.tried >= MAX_RECORDS:
+            return f"{MAX_RECORDS} records of it are kept and none fits; each time differs: {report.moved}"
+        if report.tried:
+            return None
         records = RecordStore(self.engine.cache)
-        other = self._try(report, "fetch", lambda: records.of_another_program(key, around.program_digest))
-        if other is not None and self._restored(other, frame, around, report) is None:
-            report.moved = report.refused
+        why = self._try(report, "fetch", lambda: records.refusal(key, around.program_digest))
+        if why == "":  # there may be a record of this program as it was before an edit: what changed is told
+            other = self._try(report, "fetch", lambda: records.of_another_program(key, around.program_digest))
+            if other is not None and self._restored(other, frame, around, report) is None:
+                report.moved = report.refused
+        return why or None
 
     def _key(self, frame: Frame) -> tuple[str, Around]:
         around = world()
@@ -122,21 +132,22 @@ class Frames:
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
                 with report.phase("record"):
-                    return make_record(frame, output, seen, shape, around)
+                    try:
+                        return make_record(frame, output, seen, shape, around)
+                    except NotServed:
+                        raise
+                    except Refused as why:
+                        records.keep_refusal(key, around.program_digest, str(why), report)
+                        raise
 
             report.refused = None
+            records = RecordStore(self.engine.cache)
             record = self._try(report, "record", go)
             if against is not None:
                 self._verdict(against, record, report)
             elif record is None:
                 report.not_restorable()
-            elif report.tried >= MAX_RECORDS:
-                report.refused = (
-                    f"{MAX_RECORDS} records of it are kept and none fits; each time differs: {report.moved}"
-                )
-                report.not_restorable()
             else:
-                records = RecordStore(self.engine.cache)
                 with report.phase("publish"):
                     self._try(report, "publish", lambda: records.keep(key, around.program_digest, record, report))
                 report.recorded()

@@ -17,7 +17,8 @@ from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame
-from ..torch_api.frames.plain import Plain, Refused, code_to_plain
+from ..torch_api.frames.plain import NotServed, Plain, Refused, code_to_plain
+from ..torch_api.frames.ran import BUSY
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, is_of_frame, root_of
 from .codes import (
@@ -142,12 +143,13 @@ def _imported(sources: Iterable[Source], look: Looking) -> dict[str, str]:
 
 
 def _forget_stale(graph: Any, seen: Seen) -> None:
-    """Notes on builtins through a global of an attempt that was given up; the last attempt looked them up itself."""
+    """Notes on values through a global of an attempt that was given up; the last attempt looked them up itself."""
     own = seen.installed.get(id(graph), {})
+    others = {name for names in seen.installed.values() for name in names if name not in own}
 
     def is_stale(source: Source) -> bool:
         name = getattr(root_of(source), "global_name", "")
-        return name.startswith("__builtins_dict__") and name not in own
+        return name in others or (name.startswith("__builtins_dict__") and name not in own)
 
     seen.unguarded = [guard for guard in seen.unguarded if not is_stale(guard.originating_source)]
     seen.looked_at = {source: None for source in seen.looked_at if not is_stale(source)}
@@ -197,6 +199,8 @@ def _module(look: Looking, source: Source) -> types.ModuleType | None:
 
 def _refuse_chance(frame: Frame, seen: Seen) -> None:
     """What differs from process to process, or with the place of code in its file, and Dynamo folds in."""
+    if BUSY in seen.ran:
+        raise NotServed("another profiler is on: what runs while a frame is traced is not seen")
     if seen.ran:
         raise Refused(f"{seen.ran[0]} runs while it is traced, instead of being traced")
     if seen.chance:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from warmgraph.cache import Cache, Entry, Hit, Reason, Role
+from warmgraph.hashing import sha256_hex
 
 from .comparing import identity
 from .record import Record, decode_record, encode_record
@@ -17,15 +20,24 @@ from .reporting import FrameReport
 
 MAX_RECORDS = 16  # under one key; those that were used last are tried first
 _BLOB = "frame"
+_REFUSED = "refused"
+_PROCESS = uuid.uuid4().hex  # one that forks is one: only who refuses what is at stake
 
 
 def _is_next(tried: set[str], dynamic: bool, program: str, entry: Entry) -> bool:
     facts = entry.facts
-    return entry.variant not in tried and facts.get("program") == program and bool(facts.get("dynamic")) is dynamic
+    if _REFUSED in facts or entry.variant in tried:
+        return False
+    return facts.get("program") == program and bool(facts.get("dynamic")) is dynamic
 
 
 def _is_of_another(program: str, entry: Entry) -> bool:
-    return entry.facts.get("program") != program
+    return entry.facts.get("program") != program and _REFUSED not in entry.facts
+
+
+def _is_refusal(program: str, entry: Entry) -> bool:
+    facts = entry.facts
+    return _REFUSED in facts and facts.get("program") == program and facts.get("process") != _PROCESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,17 @@ class RecordStore:
                 tried.add(found.entry.variant)
                 yield Kept(decode_record(found.blobs[_BLOB]), found)
 
+    def refusal(self, key: str, program: str) -> str | None:
+        """Why another process found this frame of this program not restorable; empty where it did not; None where
+        nothing at all is kept under the key.
+
+        Not one of this process: decorators have one code for many functions, and another may be restorable.
+        """
+        found = self.cache.lookup(key, partial(_is_refusal, program))
+        if isinstance(found, Hit):
+            return str(found.entry.facts[_REFUSED])
+        return None if found.reason is Reason.ABSENT else ""
+
     def of_another_program(self, key: str, program: str) -> Kept | None:
         """One of them: what it says tells what changed. Raises Refused."""
         found = self.cache.lookup(key, partial(_is_of_another, program))
@@ -63,28 +86,36 @@ class RecordStore:
 
     def keep(self, key: str, program: str, record: Record, report: FrameReport) -> None:
         data = encode_record(record)
-        name = report.place.function or "a frame"
-        entry = Entry(
-            key=key,
-            variant=f"frame-{identity(record)}",
-            parts={},
-            guards=None,
-            symbols={},
-            blobs=(),
-            facts={
-                "kind": "frame",
-                "function": f"frame of {name}"[:256],
-                "place": f"{report.place.file}:{report.place.line}"[-512:],  # not `file`: it resembles no graph
-                "guards": len(record.guards),
-                "dynamic": record.is_dynamic,
-                "program": program,
-                "host": socket.gethostname(),
-                "torch": str(torch.__version__),
-                "created": time.time(),
-            },
-        )
-        self.cache.publish(entry, [(Role.FRAME, _BLOB, data)])
+        facts = {"guards": len(record.guards), "dynamic": record.is_dynamic}
+        self._publish(f"frame-{identity(record)}", key, program, report, facts, [(Role.FRAME, _BLOB, data)])
         report.bytes = len(data)
+
+    def keep_refusal(self, key: str, program: str, why: str, report: FrameReport) -> None:
+        """Other processes trace it as if nothing recorded, which is faster than to find out again."""
+        facts = {_REFUSED: why[:256], "process": _PROCESS}
+        self._publish(f"refused-{sha256_hex(program.encode())[:24]}", key, program, report, facts, [])
+
+    def _publish(
+        self,
+        variant: str,
+        key: str,
+        program: str,
+        report: FrameReport,
+        facts: dict[str, Any],
+        blobs: list[tuple[Role, str, bytes]],
+    ) -> None:
+        name = report.place.function or "a frame"
+        about = {
+            "kind": "frame",
+            "function": f"frame of {name}"[:256],
+            "place": f"{report.place.file}:{report.place.line}"[-512:],  # not `file`: it resembles no graph
+            "program": program,
+            "host": socket.gethostname(),
+            "torch": str(torch.__version__),
+            "created": time.time(),
+        }
+        entry = Entry(key=key, variant=variant, parts={}, guards=None, symbols={}, blobs=(), facts={**about, **facts})
+        self.cache.publish(entry, blobs)
 
     def set_aside(self, kept: Kept, why: str) -> None:
         entry = kept.hit.entry

@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import types
+import typing
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,7 +24,13 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
-from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of
+from ..torch_api.frames.state import (
+    HigherOrderOperator,
+    autocast_text,
+    is_namespace_of_operators,
+    marks_of,
+    operators_in,
+)
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
 from .held import NATIVE_CONSTANTS, OPERATORS, attributes_of, fills, in_order, is_native_enum, member_text, plain_text
@@ -218,6 +225,10 @@ class Values:
             return f"method:{self.classes.text(value.__self__)} {self.identity(value.__func__)}"
         if module_of(value) == "functools" and hasattr(value, "__wrapped__"):  # lru_cache: Dynamo traces through it
             return f"lru:{self.identity(value.__wrapped__)}"
+        if getattr(typing, str(getattr(value, "_name", "")), None) is value:  # Union: a key of a table of validators
+            return f"typing:{value._name}"
+        if (text := autocast_text(value)) is not None:
+            return f"{name_of(type(value))}:{text}"
         try:
             return f"constant:{self.constant(value)}"
         except Refused:
@@ -264,6 +275,8 @@ class Values:
         if isinstance(value, (list, tuple, collections.deque)):
             return f"{name_of(type(value))} {len(value)}"
         if isinstance(value, types.ModuleType):  # of its names see `spaces`
+            if is_namespace_of_operators(value):  # torch finds them as they are asked for
+                return operators_in(value, asked)
             return "" if type(value) is types.ModuleType else self.classes.text(type(value))
         if any("__class__" in vars(base) for base in type(value).__mro__[:-1] if base.__module__ != "builtins"):
             raise Refused(f"an object of {name_of(type(value))} says itself what its class is")

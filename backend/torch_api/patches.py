@@ -153,6 +153,9 @@ PATCHES = {
     "attributes read at once": Patch(
         "torch._dynamo.variables.misc", "GetAttrVariable.as_python_constant", ("self",), "restored frames"
     ),
+    "constants": Patch(
+        "torch._dynamo.variables.constant", "ConstantVariable.__init__", ("self", "value"), "restored frames"
+    ),
     "keys of tables": Patch(
         "torch._dynamo.variables.hashable", "HashableTracker.__init__", ("self", "vt"), "restored frames"
     ),

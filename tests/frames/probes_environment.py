@@ -36,6 +36,21 @@ def rank(x): return x * 2 if torch.distributed.is_initialized() else x * 3
 """
 
 
+# An autocast that is there before the frame: a decorator's, accelerate's, a module's.
+AUTOCASTS = """
+import torch
+saved = torch.autocast("cpu", torch.bfloat16)
+other = saved
+def held(x):
+    with saved: return (x[None] @ x[:, None]).float() * 1.001
+def both(x):
+    with saved: y = x[None] @ x[:, None]
+    with other: return (y + x[None] @ x[:, None]).float() * 1.001
+@torch.autocast("cpu", torch.bfloat16)
+def decorated(x): return (x[None] @ x[:, None]).float() * 1.001
+"""
+
+
 def model(name, **more):
     put(f"around: {name}", MLP, "model", **{"args": lambda: (torch.randn(4, 8),), **more})
 
@@ -128,3 +143,54 @@ small("matmul_precision", "medium", change=lambda s: torch.set_float32_matmul_pr
 small("cudnn", "off", change=lambda s: setattr(torch.backends.cudnn, "enabled", False), after=False)
 small("mkldnn", "off", change=lambda s: torch.backends.mkldnn.set_flags(False), after=False, agrees=True)
 small("rank", "nothing", restores=True)
+
+
+def autocast(entry, name, **more):
+    put(f"around: an autocast that is {entry}, {name}", AUTOCASTS, entry, args=lambda: (torch.rand(4),), **more)
+
+
+def half():
+    return torch.autocast("cpu", torch.float16)
+
+
+autocast("held", "nothing", restores=True)
+autocast("decorated", "nothing", restores=True)
+autocast("both", "nothing", restores=True)
+autocast("held", "another type", change=lambda s: setattr(s.m.saved, "fast_dtype", torch.float16), after=False)
+autocast("held", "off", change=lambda s: setattr(s.m.saved, "_enabled", False), after=False)
+autocast("held", "its cache", change=lambda s: setattr(s.m.saved, "_cache_enabled", False), agrees=True, after=False)
+autocast("held", "another", change=lambda s: setattr(s.m, "saved", half()))
+autocast("both", "the other of another type", change=lambda s: setattr(s.m, "other", half()))
+autocast("decorated", "edited", edit=('@torch.autocast("cpu", torch.bfloat16)', '@torch.autocast("cpu", torch.float16)'))
+
+# Found by a hunt: a variable whose name is put together, an operator that is looked for, an address as text.
+PUT_TOGETHER = """
+import os, torch
+START = "WG_"
+def variable(x): return x * float(os.environ.get(START + "FACTOR", "1"))
+def variable_there(x): return x * 2 if START + "FACTOR" in os.environ else x * 3
+def operator(x): return x * 5 if hasattr(torch.ops.wg_probe, "foo") else x * 1.5
+def helper(x): return x
+def as_text(x): return x * 2, "%s" % helper
+def in_text(x): return x * len("{}".format(helper))
+"""
+_kept = []
+
+
+def define(scene):
+    library = torch.library.Library("wg_probe", "FRAGMENT")
+    library.define("foo(Tensor x) -> Tensor")
+    _kept.append(library)
+
+
+def asked(entry, name, **more):
+    put(f"around: what is asked for by {entry}, {name}", PUT_TOGETHER, entry, **more)
+
+
+asked("variable", "nothing", restores=True)
+asked("variable", "it is set", change=factor("5"))
+asked("variable_there", "it is set", change=factor("5"))
+asked("operator", "nothing", restores=True)
+asked("operator", "it is there", change=define, after=False)
+asked("as_text", "nothing", refused="an address as text", agrees=True)
+asked("in_text", "nothing", refused="an address as text", agrees=True)

@@ -133,3 +133,36 @@ print(json.dumps([warmgraph.stats()["restored"], torch._dynamo.utils.counters["s
 def test_who_asks_torch_to_log_what_it_traces_gets_a_trace(run_python):
     """A restored frame has nothing to log."""
     assert [run_python(LOGS), run_python(LOGS), run_python(LOGS, TORCH_LOGS="graph_code")] == [[0, 1], [1, 0], [0, 1]]
+
+
+REFUSED = (
+    HEAD
+    + """
+from warmgraph.backend.frames import frames as room
+listened, watching = [], room.watching
+def counted(seen):
+    listened.append(seen)
+    return watching(seen)
+room.watching = counted
+def decorated(function):
+    def wrapper(x):
+        return function(x)
+    return wrapper
+def hashes(x): return x * (hash("abc") % 7)
+def doubles(x): return x * 2
+for function in {"both": (hashes, doubles), "one": (hashes,)}[sys.argv[1]]:
+    torch.compile(decorated(function), backend="warmgraph")(torch.ones(2))
+found = warmgraph.stats()
+print(json.dumps([len(listened), found["traced"], found["restored"]]))
+"""
+)
+
+
+def test_a_frame_that_was_refused_is_not_listened_to_again(run_python):
+    """On Python 3.11 a trace that is listened to takes nearly twice as long."""
+    assert [run_python(REFUSED, "one"), run_python(REFUSED, "one")] == [[1, 1, 0], [0, 1, 0]]
+
+
+def test_a_refusal_says_nothing_of_other_functions_with_the_same_decorator(run_python):
+    """One code for both: one asks for a hash, which differs in each process, and the other does not."""
+    assert [run_python(REFUSED, "both")[1:], run_python(REFUSED, "both")[1:]] == [[2, 0], [1, 1]]

@@ -62,7 +62,7 @@ BOOKKEEPING = frozenset(
     """
     __dict__ __weakref__ __module__ __qualname__ __annotations__ __abstractmethods__ _abc_impl __static_attributes__
     __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__ __builtins__ __slotnames__ __signature__
-    __non_callable_proto_members__ _backward_cls
+    __non_callable_proto_members__ __vectorcalloffset__ __dictoffset__ __weaklistoffset__ _backward_cls
     """.split()
 )
 
@@ -194,9 +194,17 @@ def _tensor(walk: Walking, value: torch.Tensor) -> Iterator[str]:
 
 
 def _space(walk: Walking, value: types.ModuleType) -> Iterator[str]:
+    """Not the modules in a package: what is imported meanwhile, by a compile say, comes to lie there. Those that a
+    trace reads are among the roots.
+    """
     space = space_of(value)
-    yield str(space.get("__name__"))
-    yield from walk.named(value, space)
+    name = str(space.get("__name__"))
+    yield name
+    yield from walk.named(value, {key: held for key, held in space.items() if not _is_within(name, key, held)})
+
+
+def _is_within(package: str, key: Any, held: Any) -> bool:
+    return issubclass(type(held), types.ModuleType) and space_of(held).get("__name__") == f"{package}.{key}"
 
 
 def _array(walk: Walking, value: Any) -> Iterator[str]:
@@ -218,6 +226,11 @@ def _builtin(walk: Walking, value: Any) -> Iterator[str]:
 
 def _variable(walk: Walking, value: contextvars.ContextVar[Any]) -> Iterator[str]:
     yield f"{value.name} {walk.ref(value.get(None), 'get()')}"
+
+
+def _iterator(walk: Walking, value: Any) -> Iterator[str]:
+    """What is left of it, without taking any."""
+    yield from (walk.ref(part, "rest") for part in value.__reduce__()[1:])
 
 
 def _attributes(*names: str) -> Lines:
@@ -261,6 +274,14 @@ _KINDS: dict[Any, Lines] = {
     operator.attrgetter: own_text,
     torch.iinfo: own_text,
 }
+_ITERATORS = (
+    *map(type, map(iter, ([], (), range(0), {}, {}.values(), {}.items(), set()))),
+    zip,
+    map,
+    filter,
+    enumerate,
+)
+_KINDS.update(dict.fromkeys(_ITERATORS, _iterator))
 _EXACT = {id(kind): lines for kind, lines in _KINDS.items()}
 ALWAYS_NUMBERED = frozenset(
     map(id, (dict, collections.OrderedDict, list, tuple, set, types.CellType, types.MethodType))

@@ -10,7 +10,7 @@ import torch
 from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
-from ...torch_api.frames.sources import GlobalSource, Source, is_of_frame, root_of
+from ...torch_api.frames.sources import Source, is_dynamos, is_of_frame
 from ..classes import is_heap_type, is_known
 from ..rules import Looking
 from ..tensors import sharing_text
@@ -24,8 +24,7 @@ def sharing_of(sources: Iterable[Source], look: Looking) -> str:
     """Of inputs that are tensors, in the order of their names."""
     tensors = [source for source in dict.fromkeys(sources) if source in look.sizes]
     for source in tensors:
-        root = root_of(source)
-        if isinstance(root, GlobalSource) and root.global_name.startswith(("__builtins", "_1", "___")):
+        if is_dynamos(source):
             raise Refused(f"a tensor in {source.name}")
     return sharing_text([look.live(source) for source in sorted(tensors, key=lambda s: str(s.name))])
 
@@ -36,7 +35,7 @@ def one_text(sources: Iterable[Source], look: Looking, *, names: bool) -> str:
     for number, cell in enumerate(look.closure):
         groups.setdefault(id(cell), []).append(f"own cell {number}")
     for source in sources:
-        if not source.name or not is_of_frame(source) or _is_installed(source):
+        if not source.name or not is_of_frame(source) or is_dynamos(source):
             continue
         value = look.live(source)
         if type(value) in _TORCH or (
@@ -60,9 +59,3 @@ def _cells(name: str, value: Any) -> Iterator[tuple[str, types.CellType]]:
             for member, held in vars(base).items():
                 if isinstance(held, types.FunctionType):
                     yield from _cells(f"{base.__qualname__}.{member}", held)
-
-
-def _is_installed(source: Source) -> bool:
-    """Whether it begins with a global of Dynamo's, which has another name in each process."""
-    root = root_of(source)
-    return isinstance(root, GlobalSource) and root.global_name.startswith(("__builtins_dict__", "__import_", "___"))

@@ -29,7 +29,7 @@ _OF_TORCH = tuple(
     for end in ("/", ".py")
 )
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
-_BUSY = "another profiler"
+BUSY = "another profiler"
 
 
 @contextlib.contextmanager
@@ -39,7 +39,7 @@ def noting(into: list[str]) -> Iterator[None]:
     try:
         start, stop, codes = (_monitored if sys.version_info >= (3, 12) else _profiled)()
     except ValueError:
-        into.append(_BUSY)
+        into.append(BUSY)
         yield
         return
     before, _thread.pause = getattr(_thread, "pause", None), (stop, start)
@@ -127,7 +127,11 @@ def is_users(code: types.CodeType) -> bool:
 
 
 def _finders() -> list[Any]:
-    return [getattr(getattr(finder, "find_spec", None), "__code__", None) for finder in sys.meta_path]
+    """Of each finder `find_spec`, and the functions that it was given (transformers hands its own one)."""
+    asked = [getattr(finder, "find_spec", None) for finder in sys.meta_path]
+    objects = [finder for finder in sys.meta_path if not isinstance(finder, type)]
+    given = [held for finder in objects for held in getattr(finder, "__dict__", {}).values()]
+    return [one.__code__ for one in (*asked, *given) if isinstance(one, (types.FunctionType, types.MethodType))]
 
 
 def name_of(code: types.CodeType) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -148,6 +149,15 @@ def root_of(source: Source) -> Source:
     while isinstance(source, ChainedSource):
         source = source.base
     return source
+
+
+def is_dynamos(source: Source) -> bool:
+    """Whether it begins with a global that Dynamo made, which has another name in each process."""
+    root = root_of(source)
+    return isinstance(root, GlobalSource) and _DYNAMOS.match(root.global_name) is not None
+
+
+_DYNAMOS = re.compile(r"__builtins_dict__|__import_|___|\w*_\d{9,}_c\d")  # the last: a prefix, an id, a compile
 
 
 def is_of_frame(source: Source) -> bool:

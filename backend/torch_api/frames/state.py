@@ -7,7 +7,7 @@ import locale
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +208,16 @@ def acts_while_traced(value: Any) -> str | None:
     return None
 
 
+_AUTOCASTS = (torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
+
+
+def autocast_text(value: Any) -> str | None:
+    """What Dynamo reads of an autocast that was made before the frame (a decorator's); None for anything else."""
+    if type(value) not in _AUTOCASTS:
+        return None
+    return f"{value.device} {value.fast_dtype} {value._enabled} {value._cache_enabled}"
+
+
 def _users_nodes() -> str:
     """Which classes are nodes of a tree beside torch's own and Python's containers: a trace asks for it natively."""
     known = torch.utils._pytree.SUPPORTED_NODES
@@ -226,6 +236,15 @@ def is_namespace_of_operators(value: types.ModuleType) -> bool:
     """Whether it is `torch.ops.<name>`."""
     name = str(getattr(value, "__name__", ""))
     return name.startswith("torch.ops.") and getattr(torch.ops, name.removeprefix("torch.ops."), None) is value
+
+
+def operators_in(namespace: types.ModuleType, asked: Collection[str]) -> str:
+    """Which of these names are operators there. torch's own do not change."""
+    space = str(namespace.__name__).removeprefix("torch.ops.")
+    if space in ("aten", "prims", "prim", "higher_order"):
+        return ""
+    there = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    return " ".join(name for name in sorted(asked) if f"{space}::{name}" in there)
 
 
 def has_user_objects() -> bool:

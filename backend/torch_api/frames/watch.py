@@ -45,6 +45,7 @@ def install() -> None:
     patches.install("whether names are in modules", _asking)
     patches.install("attributes read at once", _reading)
     patches.install("keys of tables", _hashing)
+    patches.install("constants", _making)
     patches.install("attributes on classes", _walking)
     patches.install("attributes on classes of objects", _walking)
 
@@ -107,6 +108,17 @@ def _as_text(original: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return text
+
+
+def _making(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Text that was put together in any other way (`"%s" % function`)."""
+
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        original(self, *args, **options)
+        if type(self.value) is str and "at 0x" in self.value and _OF_THIS_PROCESS.search(self.value):
+            _chance("an address as text, which differs from process to process")
+
+    return init
 
 
 def _called(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,10 +236,14 @@ def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:
     """A function or class that is a key is hashed, and nothing guards which one it is (torch keeps it lazy); of a
-    table's own keys its surface says which they are.
+    table's own keys its surface says which they are. A name of a variable of the environment, which comes as bytes, may
+    be put together by code, and torch has no guard on one that is not there.
     """
 
     def init(self: Any, vt: Any) -> None:
+        name = getattr(vt, "value", None)
+        if type(name) is bytes and (current := seen()) is not None:
+            current.names.add(name.decode("utf-8", "surrogateescape"))
         lazy = seen() is not None and isinstance(vt, LazyVariableTracker) and not vt.is_realized()
         if lazy and vt.is_hashable_lazy() and not isinstance(vt.original_source(), ConstDictKeySource):
             vt.realize()
