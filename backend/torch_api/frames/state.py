@@ -244,7 +244,7 @@ def operators_in(namespace: types.ModuleType, asked: Collection[str]) -> str:
     if space in ("aten", "prims", "prim", "higher_order"):
         return ""
     there = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
-    return " ".join(name for name in sorted(asked) if f"{space}::{name}" in there)
+    return f"operators {[name for name in sorted(asked) if f'{space}::{name}' in there]}"
 
 
 def has_user_objects() -> bool:
