@@ -105,7 +105,7 @@ class RecordStore:
         blobs: list[tuple[Role, str, bytes]],
     ) -> None:
         name = report.place.function or "a frame"
-        about = {
+        about: dict[str, Any] = {
             "kind": "frame",
             "function": f"frame of {name}"[:256],
             "place": f"{report.place.file}:{report.place.line}"[-512:],  # not `file`: it resembles no graph

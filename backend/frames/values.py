@@ -225,8 +225,9 @@ class Values:
             return f"method:{self.classes.text(value.__self__)} {self.identity(value.__func__)}"
         if module_of(value) == "functools" and hasattr(value, "__wrapped__"):  # lru_cache: Dynamo traces through it
             return f"lru:{self.identity(value.__wrapped__)}"
-        if getattr(typing, str(getattr(value, "_name", "")), None) is value:  # Union: a key of a table of validators
-            return f"typing:{value._name}"
+        name = str(getattr(value, "_name", ""))
+        if getattr(typing, name, None) is value:  # Union: a key of a table of validators
+            return f"typing:{name}"
         if (text := autocast_text(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:

@@ -46,7 +46,7 @@ class Settings:
     ttl: float = 30 * 86_400.0
     verify: float = 0.0
     pgo: bool = True
-    frames: bool = False
+    frames: bool = True
     job: str | None = None
     keyring: Keyring = field(default_factory=Keyring)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -90,7 +90,7 @@ _SETTINGS: dict[str, tuple[Callable[[str, object], Any], Callable[[], Any]]] = {
     "ttl": (parsing.parse_ttl, lambda: 30 * 86_400.0),
     "verify": (parsing.parse_share, lambda: 0.0),
     "pgo": (parsing.parse_bool, lambda: True),
-    "frames": (parsing.parse_bool, lambda: False),
+    "frames": (parsing.parse_bool, lambda: True),
     "job": (parsing.parse_job, _scheduled_job),
     "namespace": (parsing.parse_namespace, lambda: "default"),
     "mode": (parsing.parse_mode, lambda: Mode.READWRITE),

@@ -161,7 +161,7 @@ autocast("held", "off", change=lambda s: setattr(s.m.saved, "_enabled", False), 
 autocast("held", "its cache", change=lambda s: setattr(s.m.saved, "_cache_enabled", False), agrees=True, after=False)
 autocast("held", "another", change=lambda s: setattr(s.m, "saved", half()))
 autocast("both", "the other of another type", change=lambda s: setattr(s.m, "other", half()))
-autocast("decorated", "edited", edit=('@torch.autocast("cpu", torch.bfloat16)', '@torch.autocast("cpu", torch.float16)'))
+autocast("decorated", "edited", edit=('@torch.autocast("cpu", torch.b', '@torch.autocast("cpu", torch.'))
 
 # Found by a hunt: a variable whose name is put together, an operator that is looked for, an address as text.
 PUT_TOGETHER = """
