@@ -27,6 +27,7 @@ PARTS = {
     "hooks": ["tests/hooks"],
     "backend": ["tests/backend"],
     "constructs": ["tests/constructs"],
+    "frames": ["tests/frames"],
 }
 # Beside torch: what the tests import. Not the tools (ruff, mypy), and no browser.
 PACKAGES = """
