@@ -40,7 +40,7 @@ class Frames:
         report = FrameReport(self.engine.journal, place_of(frame), self.engine.compiler.name)
         keyed = self._try(report, "key", lambda: self._key(frame))
         if keyed is None:
-            output = trace()
+            output = _unheard(trace)
             report.not_restorable()
             return output
         key, around = keyed
@@ -49,9 +49,13 @@ class Frames:
             found = self._first_that_fits(key, frame, around, report)
         if found is None:
             if (why := self._known_refusal(key, frame, around, report)) is not None:
-                output = trace()  # listened to by nobody: what would be found is known
+                output = _unheard(trace)  # what would be found is known
                 report.refused = why
                 report.not_restorable()
+                return output
+            if not self.engine.cache.keeps:
+                output = _unheard(trace)
+                report.traced()
                 return output
             return self._traced(frame, trace, report, key, around)
         kept, restored = found
@@ -132,13 +136,7 @@ class Frames:
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
                 with report.phase("record"):
-                    try:
-                        return make_record(frame, output, seen, shape, around)
-                    except NotServed:
-                        raise
-                    except Refused as why:
-                        records.keep_refusal(key, around.program_digest, str(why), report)
-                        raise
+                    return make_record(frame, output, seen, shape, around)
 
             report.refused = None
             records = RecordStore(self.engine.cache)
@@ -146,19 +144,23 @@ class Frames:
             if against is not None:
                 self._verdict(against, record, report)
             elif record is None:
+                why = report.refused
+                if report.is_served:
+                    self._try(report, "publish", lambda: records.keep_refusal(key, around.program_digest, why, report))
+                report.refused = why
                 report.not_restorable()
             else:
                 with report.phase("publish"):
                     self._try(report, "publish", lambda: records.keep(key, around.program_digest, record, report))
-                report.recorded()
+                report.traced()
 
         self._try(report, "record", lambda: when_guarded(output, guarded))
         return output
 
     def _verdict(self, kept: Kept, record: Record | None, report: FrameReport) -> None:
-        if record is None:
-            report.verified(kept, f"it is not restorable: {report.refused}")
-        elif found := differences(kept.record, record):
+        if record is None and not report.is_served:
+            report.not_restorable()  # this process could not record it, whatever it is
+        elif found := f"it is not restorable: {report.refused}" if record is None else differences(kept.record, record):
             self._try(report, "quarantine", lambda: RecordStore(self.engine.cache).set_aside(kept, found))
             report.verified(kept, found)
         else:
@@ -178,6 +180,12 @@ class Frames:
             log.debug("%s of a frame failed", stage, exc_info=True)
             report.refused = f"{stage} failed: {type(error).__name__}: {error}".split("\n")[0]
         return None
+
+
+def _unheard(trace: Callable[[], Any]) -> Any:
+    """A trace that nobody listens to, nor one around it."""
+    with watching(None):
+        return trace()
 
 
 def place_of(frame: Frame) -> Place:

@@ -40,10 +40,10 @@ class FrameReport:
         self._write(Outcome.RESTORED, tier=kept.hit.tier)
         log.info("restored %s from %s in %.3f s", self.place, kept.hit.tier, sum(self.seconds.values()))
 
-    def recorded(self) -> None:
-        """It was traced; its record is kept for others."""
+    def traced(self) -> None:
+        """It was traced; its record is kept for others, if anything is."""
         self._write(Outcome.TRACED, reason=Reason.FRAME_CHANGED if self.moved else Reason.ABSENT, detail=self.moved)
-        log.info("traced %s and recorded it%s", self.place, f": {self.moved}" if self.moved else "")
+        log.info("traced %s%s", self.place, f": {self.moved}" if self.moved else "")
 
     def not_restorable(self) -> None:
         if self.is_served:

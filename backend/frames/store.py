@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 import uuid
@@ -21,7 +22,8 @@ from .reporting import FrameReport
 MAX_RECORDS = 16  # under one key; those that were used last are tried first
 _BLOB = "frame"
 _REFUSED = "refused"
-_PROCESS = uuid.uuid4().hex  # one that forks is one: only who refuses what is at stake
+_ORIGIN = uuid.uuid4().hex
+_DAY = 86_400.0
 
 
 def _is_next(tried: set[str], dynamic: bool, program: str, entry: Entry) -> bool:
@@ -36,8 +38,11 @@ def _is_of_another(program: str, entry: Entry) -> bool:
 
 
 def _is_refusal(program: str, entry: Entry) -> bool:
-    facts = entry.facts
-    return _REFUSED in facts and facts.get("program") == program and facts.get("process") != _PROCESS
+    return _REFUSED in entry.facts and entry.facts.get("program") == program
+
+
+def _process() -> str:
+    return f"{_ORIGIN}-{os.getpid()}"  # one that was forked is another
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +74,18 @@ class RecordStore:
                 yield Kept(decode_record(found.blobs[_BLOB]), found)
 
     def refusal(self, key: str, program: str) -> str | None:
-        """Why another process found this frame of this program not restorable; empty where it did not; None where
+        """Why other processes found this frame of this program not restorable; empty where they did not; None where
         nothing at all is kept under the key.
 
-        Not one of this process: decorators have one code for many functions, and another may be restorable.
+        Two of them, and within a day: what one met may have been of the moment (a signal, a switch for debugging). Not
+        this one: decorators have one code for many functions, and another may be restorable.
         """
         found = self.cache.lookup(key, partial(_is_refusal, program))
-        if isinstance(found, Hit):
-            return str(found.entry.facts[_REFUSED])
-        return None if found.reason is Reason.ABSENT else ""
+        if not isinstance(found, Hit):
+            return None if found.reason is Reason.ABSENT else ""
+        facts: Any = found.entry.facts
+        holds = facts["times"] > 1 and facts["process"] != _process() and time.time() - facts["created"] < _DAY
+        return str(facts[_REFUSED]) if holds else ""
 
     def of_another_program(self, key: str, program: str) -> Kept | None:
         """One of them: what it says tells what changed. Raises Refused."""
@@ -92,7 +100,11 @@ class RecordStore:
 
     def keep_refusal(self, key: str, program: str, why: str, report: FrameReport) -> None:
         """Other processes trace it as if nothing recorded, which is faster than to find out again."""
-        facts = {_REFUSED: why[:256], "process": _PROCESS}
+        why = why[:256]
+        found = self.cache.lookup(key, partial(_is_refusal, program))
+        before: Any = found.entry.facts if isinstance(found, Hit) and found.entry.facts[_REFUSED] == why else {}
+        times = before.get("times", 0) + (before.get("process") != _process())
+        facts = {_REFUSED: why, "process": _process(), "times": times}
         self._publish(f"refused-{sha256_hex(program.encode())[:24]}", key, program, report, facts, [])
 
     def _publish(

@@ -44,6 +44,7 @@ DESCRIPTORS = (
 )
 _KEYS: Any = type({}.keys())
 _MAX_KEYS = 5_000
+_SPECIAL: Any = type(typing.Optional)  # Union, Literal, ...
 _DISABLED = "__dynamo_disable"  # hung on torch's own functions when they are first called eagerly
 
 
@@ -225,9 +226,8 @@ class Values:
             return f"method:{self.classes.text(value.__self__)} {self.identity(value.__func__)}"
         if module_of(value) == "functools" and hasattr(value, "__wrapped__"):  # lru_cache: Dynamo traces through it
             return f"lru:{self.identity(value.__wrapped__)}"
-        name = str(getattr(value, "_name", ""))
-        if getattr(typing, name, None) is value:  # Union: a key of a table of validators
-            return f"typing:{name}"
+        if isinstance(value, _SPECIAL) and getattr(typing, str(value._name), None) is value:  # a validator's key
+            return f"typing:{value._name}"
         if (text := autocast_text(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:

@@ -159,6 +159,15 @@ PATCHES = {
     "keys of tables": Patch(
         "torch._dynamo.variables.hashable", "HashableTracker.__init__", ("self", "vt"), "restored frames"
     ),
+    "items of tables": Patch(
+        "torch._dynamo.variables.dicts",
+        "ConstDictVariable.getitem_const_raise_exception_if_absent",
+        ("self", "tx", "arg"),
+        "restored frames",
+    ),
+    "whether items are in tables": Patch(
+        "torch._dynamo.variables.dicts", "ConstDictVariable.__contains__", ("self", "vt"), "restored frames"
+    ),
     "attributes on classes": Patch(
         "torch._dynamo.variables.user_defined",
         "UserDefinedClassVariable.get_source_by_walking_mro",

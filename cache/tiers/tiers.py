@@ -178,6 +178,11 @@ class Cache:
         return self._health.report()
 
     @property
+    def keeps(self) -> bool:
+        """Whether anything that is published outlasts this process."""
+        return any(self._access.is_written(store) for store in self._tiers[1:])
+
+    @property
     def dropped(self) -> int:
         """How many results were not written because too many were waiting."""
         return self._writer.dropped

@@ -27,6 +27,7 @@ from ...torch_api.frames.state import marks_of
 from ..classes import counted, is_known, is_librarys, name_of
 from ..codes import code_digest
 from ..held import OPERATORS, attributes_of
+from ..program import is_installed
 from ..rules import COMPARED
 from ..values import DESCRIPTORS
 from .containers import (
@@ -194,9 +195,7 @@ def _tensor(walk: Walking, value: torch.Tensor) -> Iterator[str]:
 
 
 def _space(walk: Walking, value: types.ModuleType) -> Iterator[str]:
-    """Not the modules in a package: what is imported meanwhile, by a compile say, comes to lie there. Those that a
-    trace reads are among the roots.
-    """
+    """Not the modules in a package that is installed: what a compile imports comes to lie there."""
     space = space_of(value)
     name = str(space.get("__name__"))
     yield name
@@ -204,7 +203,10 @@ def _space(walk: Walking, value: types.ModuleType) -> Iterator[str]:
 
 
 def _is_within(package: str, key: Any, held: Any) -> bool:
-    return issubclass(type(held), types.ModuleType) and space_of(held).get("__name__") == f"{package}.{key}"
+    if not issubclass(type(held), types.ModuleType):
+        return False
+    space = space_of(held)
+    return space.get("__name__") == f"{package}.{key}" and is_installed(str(space.get("__file__")))
 
 
 def _array(walk: Walking, value: Any) -> Iterator[str]:

@@ -10,7 +10,7 @@ import torch
 from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
-from ...torch_api.frames.sources import Source, is_dynamos, is_of_frame
+from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_frame
 from ..classes import is_heap_type, is_known
 from ..rules import Looking
 from ..tensors import sharing_text
@@ -24,7 +24,7 @@ def sharing_of(sources: Iterable[Source], look: Looking) -> str:
     """Of inputs that are tensors, in the order of their names."""
     tensors = [source for source in dict.fromkeys(sources) if source in look.sizes]
     for source in tensors:
-        if is_dynamos(source):
+        if is_dynamos(source) and not is_imported(source):
             raise Refused(f"a tensor in {source.name}")
     return sharing_text([look.live(source) for source in sorted(tensors, key=lambda s: str(s.name))])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import cProfile
 import functools
+import gc
 import importlib
 import sys
 import threading
@@ -22,12 +23,12 @@ from warmgraph.hashing import comes_with_torch
 
 _thread = threading.local()
 _OURS = tuple(f"{Path(__file__).resolve().parents[3] / room}/" for room in ("backend", "cache", "hashing", "scripts"))
-# What torch runs by itself while it traces.
-_OF_TORCH = tuple(
-    f"/{name}{end}"
-    for name in "sympy mpmath numpy networkx tqdm typing_extensions triton redis msgpack _distutils_hack".split()
-    for end in ("/", ".py")
-)
+# What torch runs by itself while it traces, and who watches a program.
+_NAMES = """
+    sympy mpmath numpy networkx tqdm typing_extensions triton redis msgpack _distutils_hack
+    _pytest pluggy coverage pydevd debugpy
+"""
+_OF_TORCH = tuple(f"/{name}{end}" for name in _NAMES.split() for end in ("/", ".py"))
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
 BUSY = "another profiler"
 
@@ -49,7 +50,8 @@ def noting(into: list[str]) -> Iterator[None]:
     finally:
         stop()
         _thread.pause = before
-        into += sorted({name_of(code) for code in codes() if is_users(code)})
+        ran = codes()
+        into += [BUSY] if ran is None else sorted({name_of(code) for code in ran if is_users(code)})
 
 
 @contextlib.contextmanager
@@ -71,7 +73,8 @@ def _import_what_torch_would() -> None:
             importlib.import_module(name)
 
 
-Watching = tuple[Callable[[], Any], Callable[[], Any], Callable[[], "list[types.CodeType]"]]
+# Start, stop, and what ran: None where somebody else came between.
+Watching = tuple[Callable[[], Any], Callable[[], Any], Callable[[], "list[types.CodeType] | None"]]
 
 
 def _profiled() -> Watching:
@@ -87,7 +90,7 @@ def _profiled() -> Watching:
 
 def _monitored() -> Watching:
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
-    thread, found = threading.get_ident(), set()
+    thread, found, is_whole = threading.get_ident(), set(), True
 
     def note(code: types.CodeType, offset: int) -> Any:
         if threading.get_ident() != thread:
@@ -96,19 +99,26 @@ def _monitored() -> Watching:
         return monitoring.DISABLE
 
     def start() -> None:
-        monitoring.use_tool_id(_TOOL, "warmgraph")
+        nonlocal is_whole
+        try:
+            monitoring.use_tool_id(_TOOL, "warmgraph")
+        except ValueError:
+            is_whole = False
+            return
         monitoring.register_callback(_TOOL, monitoring.events.PY_START, note)
         monitoring.set_events(_TOOL, monitoring.events.PY_START)
         monitoring.restart_events()
 
     def stop() -> None:
+        if monitoring.get_tool(_TOOL) != "warmgraph":
+            return
         monitoring.set_events(_TOOL, 0)
         monitoring.register_callback(_TOOL, monitoring.events.PY_START, None)
         monitoring.free_tool_id(_TOOL)
 
     if monitoring.get_tool(_TOOL) is not None:
         raise ValueError
-    return start, stop, lambda: list(found)
+    return start, stop, lambda: list(found) if is_whole else None
 
 
 def is_users(code: types.CodeType) -> bool:
@@ -128,10 +138,14 @@ def is_users(code: types.CodeType) -> bool:
 
 def _finders() -> list[Any]:
     """Of each finder `find_spec`, and the functions that it was given (transformers hands its own one)."""
-    asked = [getattr(finder, "find_spec", None) for finder in sys.meta_path]
-    objects = [finder for finder in sys.meta_path if not isinstance(finder, type)]
-    given = [held for finder in objects for held in getattr(finder, "__dict__", {}).values()]
-    return [one.__code__ for one in (*asked, *given) if isinstance(one, (types.FunctionType, types.MethodType))]
+    found: list[Any] = []
+    for finder in list(sys.meta_path):
+        with contextlib.suppress(Exception):  # a finder of the user's, which may raise anything
+            given = [] if isinstance(finder, type) else list(vars(finder).values())
+            found += [
+                one for one in (finder.find_spec, *given) if isinstance(one, (types.FunctionType, types.MethodType))
+            ]
+    return [one.__code__ for one in (*found, *gc.callbacks) if hasattr(one, "__code__")]
 
 
 def name_of(code: types.CodeType) -> str:

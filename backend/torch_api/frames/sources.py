@@ -157,6 +157,12 @@ def is_dynamos(source: Source) -> bool:
     return isinstance(root, GlobalSource) and _DYNAMOS.match(root.global_name) is not None
 
 
+def is_imported(source: Source) -> bool:
+    """Whether it begins with a module that Dynamo put among the globals, under a name that tells which."""
+    root = root_of(source)
+    return isinstance(root, GlobalSource) and root.global_name.startswith("__import_")
+
+
 _DYNAMOS = re.compile(r"__builtins_dict__|__import_|___|\w*_\d{9,}_c\d")  # the last: a prefix, an id, a compile
 
 
@@ -197,7 +203,7 @@ class Live:
         except Refused:
             raise
         except Exception as error:  # noqa: BLE001 - what a user's attribute raises; the frame is traced
-            raise Refused(f"{source.name} cannot be read: {type(error).__name__}: {error}") from None
+            raise Refused(f"{source.name} cannot be read: {type(error).__name__}") from None
         self._known[source] = value
         return value
 

@@ -45,6 +45,8 @@ def install() -> None:
     patches.install("whether names are in modules", _asking)
     patches.install("attributes read at once", _reading)
     patches.install("keys of tables", _hashing)
+    patches.install("items of tables", _finding)
+    patches.install("whether items are in tables", _finding)
     patches.install("constants", _making)
     patches.install("attributes on classes", _walking)
     patches.install("attributes on classes of objects", _walking)
@@ -236,20 +238,30 @@ def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:
     """A function or class that is a key is hashed, and nothing guards which one it is (torch keeps it lazy); of a
-    table's own keys its surface says which they are. A name of a variable of the environment, which comes as bytes, may
-    be put together by code, and torch has no guard on one that is not there.
+    table's own keys its surface says which they are.
     """
 
     def init(self: Any, vt: Any) -> None:
-        name = getattr(vt, "value", None)
-        if type(name) is bytes and (current := seen()) is not None:
-            current.names.add(name.decode("utf-8", "surrogateescape"))
         lazy = seen() is not None and isinstance(vt, LazyVariableTracker) and not vt.is_realized()
         if lazy and vt.is_hashable_lazy() and not isinstance(vt.original_source(), ConstDictKeySource):
             vt.realize()
         original(self, vt)
 
     return init
+
+
+def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A variable of the environment, whose name comes as bytes: code may have put it together, and torch has no guard
+    on one that is not there.
+    """
+
+    def find(self: Any, *args: Any) -> Any:
+        name = getattr(args[-1], "value", None)
+        if type(name) is bytes and (current := seen()) is not None:
+            current.names.add(name.decode("utf-8", "surrogateescape"))
+        return original(self, *args)
+
+    return find
 
 
 def _walking(original: Callable[..., Any]) -> Callable[..., Any]:
