@@ -144,7 +144,7 @@ class Frames:
             if against is not None:
                 self._verdict(against, record, report)
             elif record is None:
-                why = report.refused
+                why = str(report.refused)
                 if report.is_served:
                     self._try(report, "publish", lambda: records.keep_refusal(key, around.program_digest, why, report))
                 report.refused = why

@@ -226,8 +226,9 @@ class Values:
             return f"method:{self.classes.text(value.__self__)} {self.identity(value.__func__)}"
         if module_of(value) == "functools" and hasattr(value, "__wrapped__"):  # lru_cache: Dynamo traces through it
             return f"lru:{self.identity(value.__wrapped__)}"
-        if isinstance(value, _SPECIAL) and getattr(typing, str(value._name), None) is value:  # a validator's key
-            return f"typing:{value._name}"
+        special: Any = value
+        if isinstance(value, _SPECIAL) and getattr(typing, str(special._name), None) is value:  # a validator's key
+            return f"typing:{special._name}"
         if (text := autocast_text(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:
