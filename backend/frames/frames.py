@@ -45,8 +45,9 @@ class Frames:
             return output
         key, around = keyed
         report.key = key
+        sampled = self._is_sampled()
         with uncollected():
-            found = self._first_that_fits(key, frame, around, report)
+            found = self._first_that_fits(key, frame, around, report, sampled=sampled)
         if found is None:
             if (why := self._known_refusal(key, frame, around, report)) is not None:
                 output = _unheard(trace)  # what would be found is known
@@ -60,16 +61,18 @@ class Frames:
             return self._traced(frame, trace, report, key, around)
         kept, restored = found
         make_old()
-        if self._is_sampled():
+        if sampled:
             restored.undo()
             return self._traced(frame, trace, report, key, around, against=kept)
         report.restored(kept)
         return restored
 
-    def _first_that_fits(self, key: str, frame: Frame, around: Around, report: FrameReport) -> tuple[Kept, Any] | None:
+    def _first_that_fits(
+        self, key: str, frame: Frame, around: Around, report: FrameReport, *, sampled: bool
+    ) -> tuple[Kept, Any] | None:
         for kept in self._records(key, around, report):
             report.tried += 1
-            restored = self._restored(kept, frame, around, report)
+            restored = self._restored(kept, frame, around, report, counts=not sampled)
             if restored is None:
                 report.moved = report.moved or report.refused
             else:
@@ -86,7 +89,7 @@ class Frames:
         why = self._try(report, "fetch", lambda: records.refusal(key, around.program_digest))
         if why == "":  # there may be a record of this program as it was before an edit: what changed is told
             other = self._try(report, "fetch", lambda: records.of_another_program(key, around.program_digest))
-            if other is not None and self._restored(other, frame, around, report) is None:
+            if other is not None and self._restored(other, frame, around, report, counts=False) is None:
                 report.moved = report.refused
         return why or None
 
@@ -105,12 +108,14 @@ class Frames:
                 return
             yield kept
 
-    def _restored(self, kept: Kept, frame: Frame, around: Around, report: FrameReport) -> Any:
+    def _restored(self, kept: Kept, frame: Frame, around: Around, report: FrameReport, *, counts: bool) -> Any:
+        """counts: whether its graphs are hits; not where they are loaded to be compared only."""
+
         def go() -> Any:
             with report.phase("restore"):
                 for reference in kept.record.graphs.values():
                     check_around(reference, self.engine.compiler, self.refusal)
-                load = lambda reference: load_graph(reference, self.engine, report.place)  # noqa: E731
+                load = lambda reference: load_graph(reference, self.engine, report.place, counts=counts)  # noqa: E731
                 return restore(kept.record, frame, around, load, profiles=self.engine.settings.pgo)
 
         return self._try(report, "restore", go)

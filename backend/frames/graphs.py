@@ -92,8 +92,10 @@ def check_around(
         raise Refused(f"what its graph was compiled under: {', '.join(different)}")
 
 
-def load_graph(reference: Mapping[str, Any], engine: Any, place: Place) -> Callable[..., Any]:
-    """The callable, and a hit in the journal. Raises Refused where the store has it no more, or what loading raises."""
+def load_graph(reference: Mapping[str, Any], engine: Any, place: Place, *, counts: bool) -> Callable[..., Any]:
+    """The callable, and a hit in the journal if it counts. Raises Refused where the store has it no more, or what
+    loading raises.
+    """
     report = Report(engine.journal, place, engine.compiler.name)
     report.named(reference["key"])
     with report.phase("fetch"):
@@ -104,6 +106,7 @@ def load_graph(reference: Mapping[str, Any], engine: Any, place: Place) -> Calla
     key = Key((), reference["slots"], 0, uses_cpu=True)
     with report.phase("load"), patched_settings(patches):
         run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
-    engine.agree(found, report)
-    report.hit(found)
+    if counts:
+        engine.agree(found, report)
+        report.hit(found)
     return run
