@@ -40,7 +40,6 @@ NOT_RUN = {
     "make demo": "the demo has a test of its own; this downloads its packages",
     "make test": "this is part of it",
     "make test-torch VERSION=2.15.0": "gigabytes, and an hour",
-    "WARMGRAPH_FRAMES=1 python train.py": "tests/frames restores frames",
     "warmgraph journal --json | grep restored": "nothing was restored by what is run here",
     "vllm serve MODEL -cc.mode=2 -cc.backend=warmgraph": "needs vLLM and a model",
     "warmgraph run -m vllm.entrypoints.openai.api_server --model MODEL": "needs vLLM and a model",
