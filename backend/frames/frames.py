@@ -49,16 +49,16 @@ class Frames:
         with uncollected():
             found = self._first_that_fits(key, frame, around, report, sampled=sampled)
         if found is None:
-            if (why := self._known_refusal(key, frame, around, report)) is not None:
-                output = _unheard(trace)  # what would be found is known
+            why = self._known_refusal(key, frame, around, report)
+            if why is None and self.engine.cache.keeps:
+                return self._traced(frame, trace, report, key, around)
+            output = _unheard(trace)  # no record would come of it
+            if why is None:
+                report.traced()
+            else:
                 report.refused = why
                 report.not_restorable()
-                return output
-            if not self.engine.cache.keeps:
-                output = _unheard(trace)
-                report.traced()
-                return output
-            return self._traced(frame, trace, report, key, around)
+            return output
         kept, restored = found
         make_old()
         if sampled:
@@ -85,13 +85,20 @@ class Frames:
             return f"{MAX_RECORDS} records of it are kept and none fits; each time differs: {report.moved}"
         if report.tried:
             return None
-        records = RecordStore(self.engine.cache)
-        why = self._try(report, "fetch", lambda: records.refusal(key, around.program_digest))
-        if why == "":  # there may be a record of this program as it was before an edit: what changed is told
-            other = self._try(report, "fetch", lambda: records.of_another_program(key, around.program_digest))
-            if other is not None and self._restored(other, frame, around, report, counts=False) is None:
-                report.moved = report.refused
+        why = self._try(report, "fetch", lambda: self._store.refusal(key, around.program_digest))
+        if why == "":
+            self._tell_what_changed(key, frame, around, report)
         return why or None
+
+    def _tell_what_changed(self, key: str, frame: Frame, around: Around, report: FrameReport) -> None:
+        """There may be a record of this program as it was before an edit."""
+        other = self._try(report, "fetch", lambda: self._store.of_another_program(key, around.program_digest))
+        if other is not None and self._restored(other, frame, around, report, counts=False) is None:
+            report.moved = report.refused
+
+    @property
+    def _store(self) -> RecordStore:
+        return RecordStore(self.engine.cache)
 
     def _key(self, frame: Frame) -> tuple[str, Around]:
         around = world()
@@ -100,7 +107,7 @@ class Frames:
     def _records(self, key: str, around: Around, report: FrameReport) -> Iterator[Kept]:
         """One after the other, as they are asked for."""
         dynamic_first = self.engine.settings.pgo
-        records = RecordStore(self.engine.cache).records(key, around.program_digest, dynamic_first=dynamic_first)
+        records = self._store.records(key, around.program_digest, dynamic_first=dynamic_first)
         while True:
             with report.phase("fetch"):
                 kept = self._try(report, "fetch", lambda: next(records, None))
@@ -134,7 +141,7 @@ class Frames:
         against: Kept | None = None,
     ) -> Any:
         """The trace as ever; a record of it once torch has built its guards."""
-        seen = Seen()
+        seen, program = Seen(), around.program_digest
         with watching(seen), noting(seen.ran):
             output = trace()
 
@@ -144,19 +151,17 @@ class Frames:
                     return make_record(frame, output, seen, shape, around)
 
             report.refused = None
-            records = RecordStore(self.engine.cache)
             record = self._try(report, "record", go)
             if against is not None:
                 self._verdict(against, record, report)
             elif record is None:
-                why = str(report.refused)
-                if report.is_served:
-                    self._try(report, "publish", lambda: records.keep_refusal(key, around.program_digest, why, report))
-                report.refused = why
                 report.not_restorable()
+                if report.is_served:
+                    why = str(report.refused)
+                    self._try(report, "publish", lambda: self._store.keep_refusal(key, program, why, report))
             else:
                 with report.phase("publish"):
-                    self._try(report, "publish", lambda: records.keep(key, around.program_digest, record, report))
+                    self._try(report, "publish", lambda: self._store.keep(key, program, record, report))
                 report.traced()
 
         self._try(report, "record", lambda: when_guarded(output, guarded))
@@ -166,7 +171,7 @@ class Frames:
         if record is None and not report.is_served:
             report.not_restorable()  # this process could not record it, whatever it is
         elif found := f"it is not restorable: {report.refused}" if record is None else differences(kept.record, record):
-            self._try(report, "quarantine", lambda: RecordStore(self.engine.cache).set_aside(kept, found))
+            self._try(report, "quarantine", lambda: self._store.set_aside(kept, found))
             report.verified(kept, found)
         else:
             report.verified(kept, None)

@@ -20,7 +20,7 @@ from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import NotServed, Plain, Refused, code_to_plain
 from ..torch_api.frames.ran import BUSY
 from ..torch_api.frames.seen import Seen
-from ..torch_api.frames.sources import GlobalSource, Live, Source, SourceTable, is_of_frame, root_of
+from ..torch_api.frames.sources import Live, Source, SourceTable, global_of, is_imported, is_of_frame, root_of
 from .codes import (
     OF_A_PROCESS,
     asked_names,
@@ -137,8 +137,7 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
 
 def _imported(sources: Iterable[Source], look: Looking) -> dict[str, str]:
     """Modules that an earlier trace has put among these globals already, under the same names."""
-    roots = {root for source in sources if isinstance(root := root_of(source), GlobalSource)}
-    held = {root.global_name: look.live(root) for root in roots if root.global_name.startswith("__import_")}
+    held = {global_of(source): look.live(root_of(source)) for source in sources if is_imported(source)}
     return {name: value.__name__ for name, value in held.items() if isinstance(value, types.ModuleType)}
 
 
@@ -148,7 +147,7 @@ def _forget_stale(graph: Any, seen: Seen) -> None:
     others = {name for names in seen.installed.values() for name in names if name not in own}
 
     def is_stale(source: Source) -> bool:
-        name = getattr(root_of(source), "global_name", "")
+        name = global_of(source)
         return name in others or (name.startswith("__builtins_dict__") and name not in own)
 
     seen.unguarded = [guard for guard in seen.unguarded if not is_stale(guard.originating_source)]

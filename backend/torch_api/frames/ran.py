@@ -137,15 +137,16 @@ def is_users(code: types.CodeType) -> bool:
 
 
 def _finders() -> list[Any]:
-    """Of each finder `find_spec`, and the functions that it was given (transformers hands its own one)."""
-    found: list[Any] = []
+    """Of each finder `find_spec`, and the functions that it was given (transformers hands its own one); and of who
+    listens to the garbage collector.
+    """
+    found: list[Any] = [*gc.callbacks]
     for finder in list(sys.meta_path):
         with contextlib.suppress(Exception):  # a finder of the user's, which may raise anything
             given = [] if isinstance(finder, type) else list(vars(finder).values())
-            found += [
-                one for one in (finder.find_spec, *given) if isinstance(one, (types.FunctionType, types.MethodType))
-            ]
-    return [one.__code__ for one in (*found, *gc.callbacks) if hasattr(one, "__code__")]
+            found += [finder.find_spec, *given]
+    functions = (one for one in found if isinstance(one, (types.FunctionType, types.MethodType)))
+    return [getattr(one, "__code__", None) for one in functions]
 
 
 def name_of(code: types.CodeType) -> str:

@@ -151,16 +151,20 @@ def root_of(source: Source) -> Source:
     return source
 
 
-def is_dynamos(source: Source) -> bool:
-    """Whether it begins with a global that Dynamo made, which has another name in each process."""
+def global_of(source: Source) -> str:
+    """The global that a source begins with; empty for one that begins elsewhere."""
     root = root_of(source)
-    return isinstance(root, GlobalSource) and _DYNAMOS.match(root.global_name) is not None
+    return str(root.global_name) if isinstance(root, GlobalSource) else ""
+
+
+def is_dynamos(source: Source) -> bool:
+    """Whether it begins with a global that Dynamo made; but for a module, it has another name in each process."""
+    return _DYNAMOS.match(global_of(source)) is not None
 
 
 def is_imported(source: Source) -> bool:
     """Whether it begins with a module that Dynamo put among the globals, under a name that tells which."""
-    root = root_of(source)
-    return isinstance(root, GlobalSource) and root.global_name.startswith("__import_")
+    return global_of(source).startswith("__import_")
 
 
 _DYNAMOS = re.compile(r"__builtins_dict__|__import_|___|\w*_\d{9,}_c\d")  # the last: a prefix, an id, a compile
