@@ -41,8 +41,11 @@ def pretend() -> None:
 
 def __getattr__(name: str) -> Any:
     if name in ("warmgraph", "warmgraph_cudagraphs"):  # they import Dynamo, which `adopt` must not
+        from .collection import uncollected
+
         try:
-            from . import backend
+            with uncollected():  # 200 modules, beside a model
+                from . import backend
         except (ImportError, AttributeError) as error:
             return _plain(name, str(error))
         backend.prepare()

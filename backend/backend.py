@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch.fx import GraphModule
 from warmgraph.cache import Mode, Reason, Settings, reset_in_child, settings
 
+from .collection import make_old, uncollected
 from .compilers.aot_cudagraphs import CudaGraphs
 from .compilers.inductor import Inductor
 from .engine import Engine, refusal_of
@@ -168,4 +169,6 @@ warmgraph_cudagraphs = Backend(CudaGraphs())
 @functools.lru_cache(maxsize=1)
 def prepare() -> None:
     """When a backend is first named. Raises ConfigError, then and each time after."""
-    warmgraph.prepare()
+    with uncollected():
+        warmgraph.prepare()
+    make_old()

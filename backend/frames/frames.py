@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..collection import make_old, uncollected
 from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.hook import Frame, when_guarded
@@ -201,24 +200,3 @@ def _unheard(trace: Callable[[], Any]) -> Any:
 def place_of(frame: Frame) -> Place:
     code = frame.code
     return Place(getattr(code, "co_qualname", code.co_name), code.co_filename, code.co_firstlineno)
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """No garbage collection meanwhile: what is made here is kept, and one pass over a model's objects takes longer
-    than all of it.
-    """
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
-
-
-def make_old() -> None:
-    """All objects are old now, without a pass over them: those of a restore would soon cause one."""
-    if gc.isenabled() and not gc.get_freeze_count():  # frozen by somebody else
-        gc.freeze()
-        gc.unfreeze()

@@ -8,7 +8,7 @@ import enum
 import functools
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -32,21 +32,38 @@ def attributes_of(value: Any) -> dict[str, Any]:
     found = {}
     with contextlib.suppress(AttributeError):
         found.update(object.__getattribute__(value, "__dict__"))
-    for base in filter(is_heap_type, type(value).__mro__):
-        found.update((name, slot.__get__(value, base)) for name, slot in vars(base).items() if fills(value, base, name))
+    for base, name, slot in _slots_of(type(value)):
+        if is_heap_type(base):
+            with contextlib.suppress(AttributeError):  # it holds nothing
+                found[name] = slot.__get__(value, base)
     return found
 
 
-def fills(value: Any, base: type, name: str) -> bool:
-    """Whether `name` is a slot of `base`, and holds something in `value`."""
-    member = vars(base).get(name)
-    if not isinstance(member, types.MemberDescriptorType):
-        return False
-    try:
-        member.__get__(value, base)
-    except AttributeError:
-        return False
-    return True
+class Slots:
+    """Which slots of a value hold something. Each class is looked at once."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[type, list[tuple[type, str, Any]]]] = {}
+
+    def filled(self, value: Any) -> Iterator[str]:
+        kind = type(value)
+        found = self._of.get(id(kind))
+        if found is None:
+            found = self._of[id(kind)] = (kind, _slots_of(kind))
+        for base, name, slot in found[1]:
+            with contextlib.suppress(AttributeError):
+                slot.__get__(value, base)
+                yield name
+
+
+def _slots_of(kind: type) -> list[tuple[type, str, Any]]:
+    """(class, name, descriptor) of a class and its bases."""
+    return [
+        (base, name, member)
+        for base in kind.__mro__
+        for name, member in vars(base).items()
+        if type(member) is types.MemberDescriptorType
+    ]
 
 
 def plain_text(held: Any, say: Callable[[Any], str]) -> str:

@@ -100,7 +100,9 @@ def _installed() -> str:
         except OSError:  # installed by something else than pip
             lines = []
         digest.update(record.parent.name.encode() + b"\n")
-        digest.update(b"\n".join(sorted(filter(_is_code, lines))))
+        # Not what differs with how a package was installed, nor scripts and links, which hold paths of this host.
+        code = [line for line in lines if b"__pycache__" not in line and b".dist-info/" not in line]
+        digest.update(b"\n".join(sorted([line for line in code if not line.startswith((b"..", b"__editable__"))])))
     return digest.hexdigest()[:16]
 
 
@@ -114,8 +116,3 @@ def _records() -> Iterator[Path]:
                     found.setdefault(entry.name, Path(entry.path) / "RECORD")
     for name in sorted(found):
         yield found[name]
-
-
-def _is_code(line: bytes) -> bool:
-    """Not scripts and links, which hold paths of this host, nor what differs with how a package was installed."""
-    return not (line.startswith((b"..", b"__editable__")) or b".dist-info/" in line or b"__pycache__" in line)

@@ -24,7 +24,7 @@ from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import is_pytree_registry, marks_of
 from .classes import is_known, is_librarys
-from .tensors import tensor_text
+from .tensors import asks_for_storages, tensor_text
 from .values import Values, keys_of
 
 Arguments = dict[str, Any]
@@ -40,6 +40,10 @@ class Looking:
     asked: set[str]
     closure: tuple[types.CellType, ...] = ()
     values: Values = field(default_factory=Values)
+    beneath: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.beneath = asks_for_storages(self.asked)
 
     def text(self, source: Source, kind: str, arguments: Arguments) -> str:
         """Raises Refused, naming the guard."""
@@ -222,7 +226,7 @@ def _tensor(look: Looking, source: Source, arguments: Arguments) -> str:
     if source not in look.sizes:
         raise Refused("a tensor that is no input of the graph")
     size, stride, marked = look.sizes[source]
-    return tensor_text(look.live(source), size, stride, marked, look.values, look.asked)
+    return tensor_text(look.live(source), size, stride, marked, look.values, beneath=look.beneath)
 
 
 @_rule("DUPLICATE_INPUT")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -22,10 +22,10 @@ _MARKS = """
 
 
 def tensor_text(
-    value: Any, size: Sequence[Any], stride: Sequence[Any], marked: bool, values: Values, asked: Collection[str]
+    value: Any, size: Sequence[Any], stride: Sequence[Any], marked: bool, values: Values, *, beneath: bool
 ) -> str:
     """size, stride: as guarded, None where dynamic. marked: the trace marks it as static, whatever it was before.
-    asked: names that the traced code asks for. Raises Refused.
+    beneath: whether code may ask what lies under it. Raises Refused.
     """
     if not isinstance(value, torch.Tensor):
         raise Refused(f"a tensor was here; now {type(value).__qualname__}")
@@ -53,9 +53,14 @@ def tensor_text(
         value.storage_offset(),
         _marks(value, marked),
         value.data_ptr() % _ALIGNMENT == 0 if marked else None,
-        _beneath(value) if any(map(_is_of_storages, asked)) else None,
+        _beneath(value) if beneath else None,
     )
     return repr(facts)
+
+
+def asks_for_storages(asked: Iterable[str]) -> bool:
+    """asked: names that the traced code asks for."""
+    return any(map(_is_of_storages, asked))
 
 
 def _is_of_storages(name: str) -> bool:

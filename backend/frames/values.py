@@ -33,7 +33,7 @@ from ..torch_api.frames.state import (
 )
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
-from .held import NATIVE_CONSTANTS, OPERATORS, attributes_of, fills, in_order, is_native_enum, member_text, plain_text
+from .held import NATIVE_CONSTANTS, OPERATORS, Slots, attributes_of, in_order, is_native_enum, member_text, plain_text
 
 DESCRIPTORS = (
     types.MethodDescriptorType,
@@ -55,6 +55,7 @@ class Values:
         self.classes = Classes(self)
         self._busy: set[int] = set()
         self._covered: dict[int, types.CodeType] = {}
+        self._slots = Slots()
         self.words: set[str] = set()  # texts that were compared: any of them may be the name of a variable
         self.functions: dict[int, types.FunctionType] = {}  # of which all was said
 
@@ -286,8 +287,7 @@ class Values:
         if not is_told_by_type(value):
             return self.identity(value)
         names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith("_dynamo_")]
-        for base in kind.__mro__:
-            names += [name for name in vars(base) if fills(value, base, name)]
+        names += self._slots.filled(value)
         more = f" {self.constant(value.enter_result)}" if isinstance(value, contextlib.nullcontext) else ""
         return f"{self.classes.text(kind)} {short(chr(10).join(map(str, names)))}{more}"
 

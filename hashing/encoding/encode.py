@@ -12,6 +12,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import torch
@@ -58,10 +59,10 @@ def encode(value: Any, leaf: Callable[[Any], str | None] | None = None) -> str:
 
 def _plain(value: Any) -> str | None:
     kind = type(value)
+    if kind is str:
+        return encode_basestring_ascii(value)  # as json.dumps
     if value is None or kind is bool or kind is int:
         return str(value)
-    if kind is str:
-        return json.dumps(value)
     if kind is float:
         return f"f{float.hex(value)}" if value == value else "fnan"
     if kind in _NAMED or kind is torch.device:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import os
 import platform
 import sys
 import sysconfig
@@ -102,7 +103,7 @@ def _edited(root: Path, lines: list[str]) -> list[tuple[str, str]]:
         if not inner.endswith(".py"):
             continue
         try:
-            stat = (root / inner).stat()
+            stat = os.stat(f"{root}/{inner}")  # noqa: PTH116 - of 2,000 files, before a first key
         except OSError:
             changed.append((inner, "gone"))
             continue

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
-from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_frame
+from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_frame, root_of
 from ..classes import is_heap_type, is_known
 from ..rules import Looking
 from ..tensors import sharing_text
@@ -34,8 +34,10 @@ def one_text(sources: Iterable[Source], look: Looking, *, names: bool) -> str:
     groups: dict[int, list[str]] = {}
     for number, cell in enumerate(look.closure):
         groups.setdefault(id(cell), []).append(f"own cell {number}")
+    cells: dict[int, list[tuple[str, types.CellType]]] = {}  # of an object's class, by its id
     for source in sources:
-        if not source.name or not is_of_frame(source) or is_dynamos(source):
+        root = root_of(source)
+        if not source.name or not is_of_frame(root) or is_dynamos(root):
             continue
         value = look.live(source)
         if type(value) in _TORCH or (
@@ -43,19 +45,27 @@ def one_text(sources: Iterable[Source], look: Looking, *, names: bool) -> str:
         ):
             continue
         groups.setdefault(id(value), []).append(str(source.name))
-        for name, cell in _cells(str(source.name), value):  # one that is known leaves no source
+        for name, cell in _cells(str(source.name), value, cells):  # one that is known leaves no source
             groups.setdefault(id(cell), []).append(name)
     text = "\n".join(sorted(" ".join(sorted(set(group))) for group in groups.values() if len(set(group)) > 1))
     return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]
 
 
-def _cells(name: str, value: Any) -> Iterator[tuple[str, types.CellType]]:
-    """Of a function, or of the functions of an object's class."""
+def _cells(
+    name: str, value: Any, known: dict[int, list[tuple[str, types.CellType]]]
+) -> list[tuple[str, types.CellType]]:
+    """Of a function, or of the functions of an object's class. known: by the id of a class; it grows."""
     if isinstance(value, types.FunctionType):
-        yield from ((f"{name} cell {number}", cell) for number, cell in enumerate(value.__closure__ or ()))
-        return
-    for base in (value if isinstance(value, type) else type(value)).__mro__:
-        if is_heap_type(base) and not is_known(base.__module__):
-            for member, held in vars(base).items():
-                if isinstance(held, types.FunctionType):
-                    yield from _cells(f"{base.__qualname__}.{member}", held)
+        return [(f"{name} cell {number}", cell) for number, cell in enumerate(value.__closure__ or ())]
+    cls = value if isinstance(value, type) else type(value)
+    found = known.get(id(cls))
+    if found is None:
+        found = known[id(cls)] = [
+            pair
+            for base in cls.__mro__
+            if is_heap_type(base) and not is_known(base.__module__)
+            for member, held in vars(base).items()
+            if isinstance(held, types.FunctionType)
+            for pair in _cells(f"{base.__qualname__}.{member}", held, known)
+        ]
+    return found

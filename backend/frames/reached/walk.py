@@ -73,13 +73,14 @@ class Walk:
         return b"".join(found)
 
     def _digest(self, lines: Iterable[str]) -> bytes:
-        digest = hashlib.sha256()
+        found = []
         for line in lines:
-            digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
+            found.append(line)
             self._left -= len(line) + 50
             if self._left < 0:
                 raise Refused("it can reach more data than can be looked at")
-        return digest.digest()[:_WIDTH]
+        found.append("")
+        return hashlib.sha256("\n".join(found).encode("utf-8", "surrogatepass")).digest()[:_WIDTH]
 
     def first_that_differs(self, was: bytes, now: bytes) -> str:
         """By what way the first object is reached that is another one."""

@@ -195,9 +195,16 @@ class Live:
         self._scope = {"L": local_scope, "G": global_scope, "__builtins__": vars(__import__("builtins")).copy()}
         self._helpers = dynamo_guards._get_closure_vars()
         self._known: dict[Source, Any] = {}
+        self._by_id: dict[int, tuple[Source, Any]] = {}  # to hash a source takes as long as to read through it
 
     def __call__(self, source: Source) -> Any:
         """Raises Refused where nothing is found."""
+        found = self._by_id.get(id(source))
+        if found is None:
+            found = self._by_id[id(source)] = (source, self._once(source))
+        return found[1]
+
+    def _once(self, source: Source) -> Any:
         try:
             return self._known[source]
         except KeyError:
