@@ -146,7 +146,7 @@ class Frames:
 
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
-                with report.phase("record"):
+                with report.phase("record"), uncollected():
                     return make_record(frame, output, seen, shape, around)
 
             report.refused = None

@@ -19,12 +19,12 @@ _KEPT: dict[str, Any] = {"bypass": None}
 # case -> the first and the last version, what is otherwise there, and why.
 OTHERWISE: dict[str, tuple[tuple[int, int], tuple[int, int], dict[str, Any], str]] = {
     # what torch has put right, so that it agrees with eager
-    "mutation/a_double_without_dimensions": ((2, 15), _NEVER, _RIGHT, "its value is no longer that of the trace"),
+    "mutation/a_double_without_dimensions": ((2, 14), _NEVER, _RIGHT, "its value is no longer that of the trace"),
     "backward/a_hook_on_an_intermediate_value": ((2, 15), _NEVER, _RIGHT, "the hook's gradient is the eager one"),
     "containers/a_set_subclass": ((2, 15), _NEVER, _RIGHT, "a set's subclass is traced"),
-    "wrappers/turned_in_place": ((2, 15), _NEVER, {**_RIGHT, "uncompiled": None}, "it is traced, and turns"),
+    "wrappers/turned_in_place": ((2, 14), _NEVER, {**_RIGHT, "uncompiled": None}, "it is traced, and turns"),
     "storage/data_of_another_size_assigned": (
-        (2, 15),
+        (2, 14),
         _NEVER,
         {**_RIGHT, **_KEPT},
         "`x.data = y` is an operator, and as in eager",
@@ -46,7 +46,7 @@ OTHERWISE: dict[str, tuple[tuple[int, int], tuple[int, int], dict[str, Any], str
     "passing/a_float_that_is_returned": ((2, 15), _NEVER, _KEPT, "each value is a constant of a graph of its own"),
     # torch's own faults
     "storage/data_of_a_parameter_assigned": (
-        (2, 15),
+        (2, 14),
         _NEVER,
         {"torch_wrong": "the parameter keeps its values, and its gradient is another", "fields": (), **_KEPT},
         "`parameter.data = y` does not reach the parameter: Inductor is wrong in the same way",
@@ -70,13 +70,13 @@ OTHERWISE: dict[str, tuple[tuple[int, int], tuple[int, int], dict[str, Any], str
         "'4*s83 is not tracked with proxy' with Inductor as well",
     ),
     "functions/a_function_that_changes_its_input": (
-        (2, 15),
+        (2, 14),
         _NEVER,
         {"raises": "Output 0 of CompiledFunction is a view and is being modified inplace"},
         "'Output 0 of CompiledFunction is a view' with Inductor as well",
     ),
     "wrappers/an_inner_tensor_that_may_be_missing": (
-        (2, 15),
+        (2, 14),
         _NEVER,
         {"bypass": "guards that no entry can say"},
         "torch guards on a size inside the wrapper that no input of the graph says",
