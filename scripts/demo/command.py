@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .runs import Result
 
 COLUMNS = (
-    *(("process", "left"), ("first call", "right"), ("compile", "right"), ("hash", "right"), ("fetch", "right")),
-    *(("load", "right"), ("rest", "right"), ("results", "left")),
+    *(("process", "left"), ("first call", "right"), ("compile", "right"), ("look up", "right")),
+    *(("load", "right"), ("restore", "right"), ("rest", "right"), ("results", "left")),
 )
 
 
@@ -77,13 +77,15 @@ def _empty_folder(text: str) -> Path:
 def _print(results: list[Result]) -> None:
     rows: list[list[Any]] = []
     for result in results:
-        spent = [result.seconds.get(phase, 0.0) for phase in ("compile", "hash", "fetch", "load")]
+        phases = (("compile",), ("hash", "fetch"), ("load",), ("restore",))
+        spent = [sum(result.seconds.get(phase, 0.0) for phase in together) for together in phases]
         rest = result.first_call - sum(spent)
         cells = [seconds(cell) if cell else "-" for cell in spent]
         rows.append([result.name, seconds(result.first_call), *cells, seconds(rest), result.agreement])
     talk("")
     table(COLUMNS, rows, "GPT-2, 12 layers, one training step on the CPU. Each row is a fresh process.")
-    click.echo("\nfirst call: forward and backward. rest: Dynamo's tracing, imports, the step.")
+    click.echo("\nfirst call: forward and backward. look up: the key, and the store's answer.")
+    click.echo("restore: in place of Dynamo's trace. rest: a trace, imports, the step.")
     click.echo("results: outputs and all gradients, compared with those of cold.")
     cold, other = results[1], results[-1]
     ratio = cold.first_call / other.first_call

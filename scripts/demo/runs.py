@@ -9,16 +9,17 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
-from warmgraph.cache import read
+from warmgraph.cache import Outcome, read
 
 from ..output import seconds, talk
 
-PHASES = ("hash", "fetch", "load", "compile")
+PHASES = ("hash", "fetch", "load", "compile", "restore")
+OF_FRAMES = (Outcome.RESTORED.value, Outcome.TRACED.value)
 # What the user's shell may say that would make this another experiment.
 FOREIGN = ("WARMGRAPH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TORCH_COMPILE", "AOTINDUCTOR_")
 
@@ -44,7 +45,9 @@ RUNS = (
 
 @dataclass(slots=True)
 class Result:
-    """What came of a run. first_call, seconds (by phase): in seconds. compiler: the one on its PATH."""
+    """What came of a run. first_call, seconds (by phase): in seconds. compiler: the one on its PATH. outcomes: of its
+    graphs. frames: of its frames, restored or traced; none where frames cannot be restored.
+    """
 
     name: str
     what: str
@@ -54,6 +57,7 @@ class Result:
     outcomes: list[str]
     agreement: str = "not compared"
     agrees: bool = False
+    frames: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -109,13 +113,16 @@ def _run(run: Run, work: Path, store: Path) -> Result:
         raise click.ClickException(f"the process {run.name!r} ended with status {done.returncode}:\n{said}")
     facts = json.loads((work / "out.json").read_text())
     events = [event for event in read(store / "journal") if event["pid"] == facts["pid"]]
-    outcomes = [event["outcome"] for event in events]
+    found = [event["outcome"] for event in events]
+    frames = [outcome for outcome in found if outcome in OF_FRAMES]
+    outcomes = [outcome for outcome in found if outcome not in OF_FRAMES]
     if set(outcomes) != ({run.outcome} if run.outcome else set()):
         told = "; ".join(f"{event['outcome']}: {event['reason']} {event['detail'] or ''}" for event in events)
         expected = f"a {run.outcome}" if run.outcome else "no event"
         raise click.ClickException(f"the process {run.name!r} was to be {expected}, and was {told or 'none'}\n{said}")
     spent = {phase: sum(event["seconds"].get(phase, 0.0) for event in events) for phase in PHASES}
-    return Result(run.name, run.what, facts["first_call"], facts["compiler"], spent, outcomes)
+    spent["restore"] -= spent["load"] if spent["restore"] else 0.0  # a frame that is restored loads its graphs
+    return Result(run.name, run.what, facts["first_call"], facts["compiler"], spent, outcomes, frames=frames)
 
 
 def compare(results: list[Result], files: list[Path]) -> None:

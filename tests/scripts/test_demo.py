@@ -13,7 +13,7 @@ from warmgraph.scripts.demo import command as demo
 from warmgraph.scripts.demo import runs as demo_runs
 from warmgraph.scripts.demo.runs import RUNS, Result
 
-WARM = {"hash": 0.019, "fetch": 0.009, "load": 0.028}
+WARM = {"hash": 0.019, "fetch": 0.009, "load": 0.028, "restore": 0.357}
 
 
 def _results(agrees: bool = True) -> list[Result]:
@@ -114,7 +114,7 @@ def test_demo_json(run: Any, done: list[Path | None]) -> None:
     ran = run("demo", "--json")
     assert ran.json.keys() == {"version", "ok", "runs"}
     assert (ran.json["version"], ran.json["ok"]) == (1, True)
-    fields = {"name", "what", "first_call", "compiler", "seconds", "outcomes", "agreement", "agrees"}
+    fields = {"name", "what", "first_call", "compiler", "seconds", "outcomes", "agreement", "agrees", "frames"}
     assert [one.keys() for one in ran.json["runs"]] == [fields] * 4
     assert ran.err == ""
 
@@ -215,3 +215,14 @@ def test_bits_are_compared(tmp_path: Path) -> None:
     torch.save([torch.tensor([2.0], dtype=torch.float64)], files[0])
     demo_runs.compare(results, files)
     assert not results[0].agrees
+
+
+@pytest.mark.exhaustive
+def test_it_runs(run: Any) -> None:
+    """The real thing: GPT-2 is compiled once, and frames are restored in the processes after it."""
+    ran = run("demo", "--json")
+    assert ran.status == 0, ran.err
+    runs = {one["name"]: one for one in json.loads(ran.out)["runs"]}
+    assert [one["outcomes"] for one in runs.values()] == [[], ["miss"], ["hit"], ["hit"]]
+    assert [one["agreement"] for one in runs.values()] == ["close", "reference", "bit-equal", "bit-equal"]
+    assert [one["frames"] for one in runs.values()] == [[], ["traced"], ["restored"], ["restored"]]
