@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .runs import Result
 
 COLUMNS = (
-    *(("process", "left"), ("first call", "right"), ("compile", "right"), ("look up", "right")),
+    *(("process", "left"), ("first call", "right"), ("compile", "right"), ("lookup", "right")),
     *(("load", "right"), ("restore", "right"), ("rest", "right"), ("results", "left")),
 )
 
@@ -84,7 +84,7 @@ def _print(results: list[Result]) -> None:
         rows.append([result.name, seconds(result.first_call), *cells, seconds(rest), result.agreement])
     talk("")
     table(COLUMNS, rows, "GPT-2, 12 layers, one training step on the CPU. Each row is a fresh process.")
-    click.echo("\nfirst call: forward and backward. look up: the key, and the store's answer.")
+    click.echo("\nfirst call: forward and backward. lookup: the key, and the store's answer.")
     click.echo("restore: in place of Dynamo's trace. rest: a trace, imports, the step.")
     click.echo("results: outputs and all gradients, compared with those of cold.")
     cold, other = results[1], results[-1]
