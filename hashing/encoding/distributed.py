@@ -83,9 +83,10 @@ def evenly_sharded(tensor: Any) -> bool:
 
 def groups_come_as_inputs() -> bool:
     """Whether torch passes groups to code instead of baking their names in (`compile_on_one_rank`)."""
-    configs = (torch.compiler.config, sys.modules.get("torch.distributed.config"))  # the latter's, before torch 2.14
-    found: Sequence[Any] = [getattr(config, "compile_on_one_rank", None) for config in configs]
-    return bool(next((value for value in found if value is not None), False))
+    found: Any = getattr(torch.compiler.config, "compile_on_one_rank", None)
+    if found is None:  # before torch 2.14; later torch warns of this name
+        found = getattr(sys.modules.get("torch.distributed.config"), "compile_on_one_rank", False)
+    return bool(found)
 
 
 def _placement(value: Any) -> Any | None:

@@ -62,9 +62,12 @@ def pattern_text(pattern: Any) -> str:
 
 
 def is_pattern(value: Any) -> bool:
-    """Whether `value` is one of the pattern matcher's expressions or passes, which hold no code of a user's."""
+    """Whether `value` is one of the pattern matcher's expressions, passes or caches, which hold no code of a user's."""
     matcher: Any = sys.modules.get("torch._inductor.pattern_matcher")
-    return matcher is not None and isinstance(value, (matcher.PatternExpr, matcher.PatternMatcherPass))
+    if matcher is None:
+        return False
+    cache = getattr(matcher, "_SpecificPatternCache", ())  # since 2.15
+    return isinstance(value, (matcher.PatternExpr, matcher.PatternMatcherPass, cache))
 
 
 _found: tuple[int, list[tuple[str, Any]]] = (0, [])

@@ -34,19 +34,19 @@ class Pair:
     run: Callable[[int], Any]
     bypass: str | None
     kernels: bool
-    agrees: bool
+    agrees: bool | str
 
 
 PAIRS: dict[str, Pair] = {}
 
 
-def pair(*, bypass: str | None = None, kernels: bool = False, agrees: bool = False) -> Callable[[Any], Any]:
+def pair(*, bypass: str | None = None, kernels: bool = False, agrees: bool | str = False) -> Callable[[Any], Any]:
     """Registers a pair under `file/function`.
 
     bypass: text that the reason of its bypass contains, in both versions; without it each version has a key, which
         hits when the same version comes again. kernels: Inductor generates code; without it graphs call operators
         one by one, which spares g++ its time. agrees: both versions compute the same here (what differs shows on
-        other hardware only); all other claims hold.
+        other hardware only), from this version of torch on if it is a text; all other claims hold.
     """
 
     def register(run: Callable[[int], Any]) -> Callable[[int], Any]:
