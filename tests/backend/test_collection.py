@@ -1,0 +1,74 @@
+"""The garbage collector is off while lasting objects are made, and afterwards as it was."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+from warmgraph.backend.collection import make_old, uncollected
+
+
+@pytest.fixture(autouse=True)
+def on():
+    gc.enable()
+    yield
+    gc.enable()
+
+
+def test_it_is_off_and_then_as_it_was():
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    with uncollected():
+        pass
+    assert not gc.isenabled()
+
+
+def test_an_error_leaves_it_on():
+    with pytest.raises(ZeroDivisionError), uncollected():
+        1 / 0  # noqa: B018
+    assert gc.isenabled()
+
+
+def test_what_is_old_is_collected_all_the_same():
+    class Ring:
+        pass
+
+    gc.unfreeze()  # the tests' own
+    ring = Ring()
+    ring.itself = ring
+    count = sum(type(one) is Ring for one in gc.get_objects())
+    make_old()
+    assert gc.get_freeze_count() == 0
+    del ring
+    gc.collect()
+    assert sum(type(one) is Ring for one in gc.get_objects()) == count - 1
+
+
+def test_what_a_program_froze_stays_frozen():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        make_old()
+        assert gc.get_freeze_count() == frozen
+    finally:
+        gc.unfreeze()
+
+
+def test_naming_the_backend_leaves_it_as_it_was():
+    """Also where a program has it off."""
+    program = (
+        "import gc, sys, torch\n"
+        "if sys.argv[1] == 'off': gc.disable()\n"
+        "torch.compile(lambda x: x, backend='warmgraph')\n"
+        "print('on' if gc.isenabled() else 'off', gc.get_freeze_count())"
+    )
+    for state in ("on", "off"):
+        said = subprocess.run([sys.executable, "-c", program, state], capture_output=True, text=True, check=True)
+        assert said.stdout.split() == [state, "0"]
