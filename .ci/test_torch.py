@@ -64,13 +64,23 @@ def main() -> int:
     for part, folders in PARTS.items():
         if part in wanted:
             begin = time.monotonic()
-            done = run([python, "-m", "pytest", "-q", "-n", given.workers, "-p", "no:cacheprovider", *folders])
-            print(done.stdout[-20000:])
-            found[part] = f"{counts_of(done.stdout)}, {(time.monotonic() - begin) / 60:.0f} min"
-            failed |= done.returncode != 0
+            log = given.envs / f"torch-{given.version}" / f"{part}.log"
+            returned = tests(python, folders, given.workers, log)
+            said = log.read_text()
+            print(*(line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))), sep="\n")
+            found[part] = f"{counts_of(said)}, {(time.monotonic() - begin) / 60:.0f} min"
+            failed |= returned != 0
             write(found)  # what stands, should a later part be stopped
     write(found)
     return int(failed)
+
+
+def tests(python: str, folders: list[str], workers: str, log: Path) -> int:
+    """Run these folders' tests. All that they say goes to `log`, as it comes: who stops them can still read it."""
+    command = [python, "-m", "pytest", "-v", "-rfE", "-n", workers, "-p", "no:cacheprovider", *folders]
+    print(f"+ {' '.join(command)} > {log}", flush=True)
+    with log.open("w") as out:
+        return subprocess.run(command, cwd=ROOT, env=plain_environment(), stdout=out, stderr=subprocess.STDOUT).returncode
 
 
 def environment(version: str, folder: Path) -> str:
@@ -104,8 +114,11 @@ def checked(command: list[str]) -> None:
 def run(command: list[str], *, quiet: bool = False) -> subprocess.CompletedProcess[str]:
     if not quiet:
         print("+", " ".join(command), flush=True)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    return subprocess.run(command, cwd=ROOT, env=plain_environment(), capture_output=True, text=True)
+
+
+def plain_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def ask(python: str, program: str) -> str:
