@@ -80,7 +80,8 @@ def tests(python: str, folders: list[str], workers: str, log: Path) -> int:
     command = [python, "-m", "pytest", "-v", "-rfE", "-n", workers, "-p", "no:cacheprovider", *folders]
     print(f"+ {' '.join(command)} > {log}", flush=True)
     with log.open("w") as out:
-        return subprocess.run(command, cwd=ROOT, env=plain_environment(), stdout=out, stderr=subprocess.STDOUT).returncode
+        done = subprocess.run(command, cwd=ROOT, env=plain_environment(), stdout=out, stderr=subprocess.STDOUT)
+    return done.returncode
 
 
 def environment(version: str, folder: Path) -> str:

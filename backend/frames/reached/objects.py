@@ -25,7 +25,7 @@ from warmgraph.hashing import sha256_hex
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
 from ..classes import counted, is_known, is_librarys, name_of
-from ..codes import code_digest
+from ..codes import asked_names, code_digest
 from ..held import OPERATORS, attributes_of
 from ..program import is_installed
 from ..rules import COMPARED
@@ -96,7 +96,7 @@ def comes_by_name(value: Any) -> bool:
     if issubclass(kind, type):
         return module_of_class(value).partition(".")[0] == "torch" or is_librarys(value)
     if kind is types.FunctionType:
-        return is_known(value.__globals__.get("__name__")) and not value.__closure__
+        return has_known_globals(value) and not value.__closure__
     if issubclass(kind, types.ModuleType):
         name = str(space_of(value).get("__name__"))
         return is_known(name) or name.partition(".")[0] == "warmgraph"
@@ -107,6 +107,11 @@ def comes_by_name(value: Any) -> bool:
     if kind in (functools.cached_property, functools.partialmethod):
         return comes_by_name(value.func)
     return kind is types.BuiltinFunctionType or kind in DESCRIPTORS or issubclass(kind, OPERATORS)
+
+
+def has_known_globals(function: types.FunctionType) -> bool:
+    """Whether a file of torch's or of Python's library made it."""
+    return is_known(function.__globals__.get("__name__"))
 
 
 def space_of(holder: Any) -> Mapping[str, Any]:
@@ -140,7 +145,15 @@ def _object(walk: Walking, value: Any) -> Iterator[str]:
     always: Any = _OF_MODULES if issubclass(kind, torch.nn.Module) else ()
     if walk.asked & _FIELDS:
         always = {*always, *getattr(kind, "__dataclass_fields__", ())}
+    always = {*always, *_names_of_finders(kind)}
     yield from walk.named(value, attributes_of(value), always)
+
+
+def _names_of_finders(kind: Any) -> set[str]:
+    """What a `__getattr__` of the user's asks for: a trace may run it without tracing it."""
+    found = (vars(base).get(name) for base in kind.__mro__ for name in ("__getattr__", "__getattribute__"))
+    functions = [one for one in found if type(one) is types.FunctionType and not has_known_globals(one)]
+    return asked_names(one.__code__ for one in functions)
 
 
 def _class(walk: Walking, cls: Any) -> Iterator[str]:
@@ -161,6 +174,8 @@ def _function(walk: Walking, value: types.FunctionType) -> Iterator[str]:
     yield f"{value.__module__} {value.__qualname__} {value.__name__} {marks(value)} {_code(value.__code__)}"
     if "__doc__" in walk.asked:
         yield repr(value.__doc__)
+    if "__annotations__" in walk.asked:
+        yield f"__annotations__={walk.ref(value.__annotations__, '__annotations__')}"
     for key in ("__defaults__", "__kwdefaults__"):
         if (held := getattr(value, key)) is not None:
             yield f"{key}={walk.ref(held, key)}"

@@ -27,6 +27,7 @@ from .objects import (
     ALWAYS_NUMBERED,
     BOOKKEEPING,
     comes_by_name,
+    has_known_globals,
     lines_of,
     marks,
     space_of,
@@ -37,6 +38,14 @@ _MOST = 20_000_000  # characters of text: some 200,000 objects, half a second
 _LONG = 1_000  # characters of a text
 _WIDTH = 4  # bytes of a digest
 _IDENTITY = (operator.is_, operator.is_not)
+# Of `sys`: another in each process, or where it runs.
+_OF_PROCESS = frozenset(
+    """
+    argv orig_argv path path_hooks path_importer_cache meta_path modules stdin stdout stderr executable _base_executable
+    prefix exec_prefix base_prefix base_exec_prefix pycache_prefix warnoptions _xoptions last_type last_value last_exc
+    last_traceback ps1 ps2 flags
+    """.split()
+)
 _COMPILED_CALL = "_compiled_call_impl"  # of `module.compile()`
 
 
@@ -163,7 +172,7 @@ class Walk:
         found = self._added.get(id(holder))
         if found is None:
             self._added[id(holder)] = ""  # it may hold itself
-            lines = list(self._lines_on(holder)) if holder is not sys else []
+            lines = list(self._lines_on(holder))
             if isinstance(holder, type):
                 lines += [f"{base.__name__} {more}" for base in holder.__mro__[1:] if (more := self._on(base))]
             found = self._added[id(holder)] = sha256_hex("\n".join(lines).encode())[:16] if lines else ""
@@ -173,7 +182,7 @@ class Walk:
         space = space_of(holder)
         for key in sorted(self.asked & space.keys()):
             held = space[key]
-            if key.startswith("__"):
+            if key.startswith("__") or (holder is sys and key in _OF_PROCESS):
                 continue
             if not comes_by_name(held) or (isinstance(holder, OPERATORS) and str(held) != f"{holder}.{key}"):
                 yield f"{key}={self.ref(held, key)}"
@@ -181,6 +190,10 @@ class Walk:
                 more = self._on(held)
                 if more or (getattr(held, "__name__", key) != key and isinstance(held, types.FunctionType)):
                     yield f"{key} {getattr(held, '__qualname__', '')} {more}"
+        if isinstance(holder, type):  # Python calls these by themselves
+            for key, held in list(space.items()):
+                if type(held) is types.FunctionType and key.startswith("__") and not has_known_globals(held):
+                    yield f"{key}={self.ref(held, key)}"
 
 
 def _shortened(value: str | bytes) -> str:

@@ -29,6 +29,8 @@ _NAMES = """
     _pytest pluggy coverage pydevd debugpy
 """
 _OF_TORCH = tuple(f"/{name}{end}" for name in _NAMES.split() for end in ("/", ".py"))
+_COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __contains__".split())
+_OF_DATACLASSES = (("__class__",), ("hash",))  # what the code that `dataclasses` generates asks for first
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
 BUSY = "another profiler"
 
@@ -122,18 +124,30 @@ def _monitored() -> Watching:
 
 
 def is_users(code: types.CodeType) -> bool:
-    """By its file. What was generated has none, but for what attrs makes; texts of objects are looked at elsewhere
-    (`watch`).
+    """By its file. What was generated has none: of that only what compares, and what attrs makes; texts of objects are
+    looked at elsewhere (`watch`).
 
-    Not how a class finds attributes: what is found there is read through a source, and guarded. Not `__del__`, which
+    Not how an object finds attributes: what is found there is read through a source, and guarded. Not `__del__`, which
     comes at any time. Not how modules are found: names of what was found are compared.
     """
-    file, finds = code.co_filename, code.co_name in ("__getattr__", "__getattribute__") and code.co_argcount > 1
-    if file.startswith("<attrs generated"):
-        return True
-    if finds or code.co_name == "__del__" or file.startswith(("<", *_OURS)) or comes_with_torch(file):
+    file, name = code.co_filename, code.co_name
+    if file.startswith("<"):
+        compares = name in _COMPARE and code.co_names[:1] not in _OF_DATACLASSES
+        return compares or file.startswith("<attrs generated")
+    if name in ("__getattr__", "__getattribute__") and code.co_argcount > 1 and code not in _of_metaclasses():
+        return False
+    if name == "__del__" or file.startswith(_OURS) or comes_with_torch(file):
         return False
     return not any(one in file for one in _OF_TORCH) and code not in _finders()  # last: few come so far
+
+
+def _of_metaclasses() -> list[types.CodeType]:
+    """How classes are asked for their attributes, where a metaclass says so: what it finds has no source."""
+    found, kinds = [], [type]
+    while kinds:
+        kinds += type.__subclasses__(kind := kinds.pop())
+        found.append(getattr(vars(kind).get("__getattribute__"), "__code__", None))
+    return [code for code in found if code is not None]
 
 
 def _finders() -> list[Any]:

@@ -61,6 +61,8 @@ def refuse_modes() -> None:
         raise NotServed("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")
     if convert_frame._bytecode_hooks:
         raise Refused("hooks that change Dynamo's bytecode are registered")
+    if any(one.__objclass__.__module__ not in _COMPARED_AT_ONCE for one in _safe_slots()):
+        raise Refused("torch._dynamo.allow_c_slot was used: what these classes hold is compared under no guard")
     if any(foreign(one) is not None or not one.__module__.startswith("torch._dynamo") for one in _substitutes()):
         raise Refused("torch.compiler.substitute_in_graph was used")
 
@@ -85,6 +87,15 @@ def accelerators() -> str | None:
 def _gpus() -> int:
     """Starts no driver: NVML is asked."""
     return int(torch.cuda.device_count())
+
+
+_COMPARED_AT_ONCE = ("datetime", "decimal", "re")
+
+
+def _safe_slots() -> Collection[Any]:
+    """Comparisons in C that Dynamo runs while it traces. Other modules' were registered by the program."""
+    module: Any = sys.modules.get("torch._dynamo.variables.user_defined")
+    return getattr(module, "_SAFE_C_SLOTS", None) or ()
 
 
 def _substitutes() -> Iterator[Any]:
