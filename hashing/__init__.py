@@ -2,7 +2,7 @@
 
 from .build import KeyContext, key_of
 from .cache_hash import cache_hash
-from .encoding.distributed import groups_come_as_inputs
+from .encoding.distributed import groups_come_as_inputs, is_group, is_mesh
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .key import KEY_VERSION, PART_NAMES, Key, Part
@@ -44,7 +44,9 @@ __all__ = [
     "groups_come_as_inputs",
     "importable_name",
     "is_generated_by_torch",
+    "is_group",
     "is_higher_order",
+    "is_mesh",
     "is_torch_or_stdlib",
     "key_of",
     "lifted_tensors",

@@ -50,7 +50,8 @@ def _plain(record: Record) -> dict[str, Any]:
         return f"{sources[number]} {kind} {more} {record.texts[text]}"
 
     whole = {name: rename(getattr(record, name)) for name in record.__slots__ if name not in _BY_NUMBER}
-    for reference in whole["graphs"].values():  # slots are in the order of the graph's symbols
+    references = [piece for reference in whole["graphs"].values() for piece in reference["pieces"]]
+    for reference in references:  # slots are in the order of the graph's symbols
         reference["slots"] = sorted(reference["slots"].values())
     return {
         **whole,

@@ -16,7 +16,8 @@ from ..key.compiler_settings import patched_settings
 from ..key.context import key_context
 from ..reporting.report import Place, Report
 from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
-from ..torch_api.frames.seen import seen
+from ..torch_api.frames.seen import Seen, seen
+from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
 
 # Parts of a graph's key that do not speak of the graph. Compared anew, since there is no graph to make a key of.
@@ -30,9 +31,26 @@ def note_graph(request: Request, variant: str, compiler: Compiler) -> None:
     if current is None or name is None:
         return
     try:
-        current.graphs[name] = _reference(request, variant, compiler)
+        found: Any = _reference(request, variant, compiler)
     except (Refused, Uncacheable) as why:
-        current.graphs[name] = Refused(str(why))
+        found = Refused(str(why))
+    current.graphs.setdefault(name, []).append((is_piece(), found))
+
+
+def reference_of(name: str, compiled: Any, seen: Seen) -> dict[str, Plain]:
+    """Where a graph that Dynamo installed is kept: itself, or the pieces that DDP's buckets cut it into.
+
+    Raises Refused.
+    """
+    noted = seen.graphs.get(name, [])
+    pieces = [one for _, one in noted]
+    for one in pieces:
+        if isinstance(one, Refused):
+            raise one
+    wiring = wiring_of(compiled, is_cut=any(is_cut for is_cut, _ in noted))
+    if len(pieces) != (sum(role == "piece" for role, *_ in wiring) if wiring else 1):
+        raise Refused("its graph is not kept" if not wiring else "a piece of its graph is not kept")
+    return {"wiring": wiring, "pieces": pieces}
 
 
 def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
@@ -54,6 +72,7 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         "variant": variant,
         "patches": {name: to_plain(value) for name, value in request.patches.items()},
         "slots": dict(request.key.slots),
+        "groups": list(request.key.groups),
         "around": around,
     }
 
@@ -81,6 +100,16 @@ def check_around(
     reference: Mapping[str, Any], compiler: Compiler, refusal: Callable[[GraphModule, list[Any]], Any]
 ) -> None:
     """Raises Refused where the settings, modes, machine or torch itself are not what the graph was compiled under."""
+    checked: list[Any] = []
+    for piece in reference["pieces"]:
+        if (surroundings := (piece["patches"], piece["around"])) not in checked:
+            checked.append(surroundings)
+            _check_piece(piece, compiler, refusal)
+
+
+def _check_piece(
+    reference: Mapping[str, Any], compiler: Compiler, refusal: Callable[[GraphModule, list[Any]], Any]
+) -> None:
     with patched_settings(patches_of(reference)):
         if (bypass := refusal(_empty(), []) or compiler.refusal()) is not None:
             raise Refused(f"nothing is cached now: {bypass.detail}")
@@ -93,9 +122,14 @@ def check_around(
 
 
 def load_graph(reference: Mapping[str, Any], engine: Any, place: Place, *, counts: bool) -> Callable[..., Any]:
-    """The callable, and a hit in the journal if it counts. Raises Refused where the store has it no more, or what
-    loading raises.
+    """The callable, and a hit in the journal for each of its pieces if it counts. Raises Refused where the store has
+    one no more, or what loading raises.
     """
+    pieces = [_load_piece(piece, engine, place, counts=counts) for piece in reference["pieces"]]
+    return wired(reference["wiring"], pieces) if reference["wiring"] else pieces[0]
+
+
+def _load_piece(reference: Mapping[str, Any], engine: Any, place: Place, *, counts: bool) -> Callable[..., Any]:
     report = Report(engine.journal, place, engine.compiler.name)
     report.named(reference["key"])
     with report.phase("fetch"):
@@ -103,7 +137,7 @@ def load_graph(reference: Mapping[str, Any], engine: Any, place: Place, *, count
     if isinstance(found, Miss):
         raise Refused(f"its graph {reference['key'][:11]} is not in the store ({found.reason.value})")
     patches = patches_of(reference)
-    key = Key((), reference["slots"], 0, uses_cpu=True)
+    key = Key((), reference["slots"], 0, uses_cpu=True, groups=tuple(reference["groups"]))
     with report.phase("load"), patched_settings(patches):
         run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
     if counts:

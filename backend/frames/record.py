@@ -8,7 +8,7 @@ from typing import Any
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 6
+FORMAT = 7
 _MAX_ITEMS = 2_000_000
 
 
@@ -23,8 +23,8 @@ class Record:
     own, fingerprint], which of them it has. inlined: [module, path, fingerprint] of code traced through. sizes:
     [source, sizes, strides, marked] of inputs. key_order: dicts in whose order the frame iterated. alias:
     AOTAutograd's guards. shape: guards on sizes, as evaluated and as shown. state: of the process; program: module
-    -> digest of its file. graphs: name -> where it is kept. pgo: sizes seen; scope: by whom, in the user's words on
-    which runs belong together. sharing: of tensors and their memory; one: which values are one object; names:
+    -> digest of its file. graphs: name -> where its pieces are kept. pgo: sizes seen; scope: by whom, in the user's
+    words on which runs belong together. sharing: of tensors and their memory; one: which values are one object; names:
     texts, too. reached: all data that the frame can reach; free: sources of numbers that may vary; everything: traced
     code goes over names of objects.
     """

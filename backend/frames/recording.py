@@ -20,7 +20,7 @@ from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import NotServed, Plain, Refused, code_to_plain
 from ..torch_api.frames.ran import BUSY
 from ..torch_api.frames.seen import Seen
-from ..torch_api.frames.sources import Live, Source, SourceTable, global_of, is_imported, is_of_frame, root_of
+from ..torch_api.frames.sources import Live, Source, SourceTable, bases_of, global_of, is_imported, is_of_frame, root_of
 from .codes import (
     OF_A_PROCESS,
     asked_names,
@@ -33,6 +33,7 @@ from .codes import (
     looked_names,
     users_code,
 )
+from .graphs import reference_of
 from .reached import everything_is_asked, free_numbers, one_text, reach, sharing_of
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
@@ -45,7 +46,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     graph = output.tracer_output.output_graph
     _refuse_odd(graph, shape)
     installed = _installed(graph, frame, seen)
-    graphs = _graphs(installed, seen)  # before all that takes long
+    graphs = _graphs(graph, installed, seen)  # before all that takes long
     live = Live(graph.local_scope, graph.global_scope)
     table, texts = SourceTable(), Texts()
     known = {
@@ -60,7 +61,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     rows = [_row(guard, look, table, texts) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in seen.unguarded)}
     guarded = [guard.originating_source for guard in (*guards, *seen.unguarded)]
-    sources = list(dict.fromkeys([*guarded, *filter(is_of_frame, seen.looked_at)]))
+    looked_at = [source for source in seen.looked_at if is_of_frame(source) and not _is_within_ranks(source, look)]
+    sources = list(dict.fromkeys([*guarded, *looked_at]))
     for source in sources:  # two of them may be one value
         table.number(source)
     surfaces = _surfaces(sources, look, table, texts)
@@ -133,6 +135,11 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
         raise Refused("it is exported")
     if graph.shape_env.specializations:
         raise Refused("mark_dynamic(specialize_on=...) compiles it several times")
+
+
+def _is_within_ranks(source: Source, look: Looking) -> bool:
+    """Whether it leads into a process group or a mesh, which is compared as a whole. Dynamo asks a stand-in for it."""
+    return any(state.ranks_text(look.live(base)) is not None for base in reversed([*bases_of(source)]))
 
 
 def _imported(sources: Iterable[Source], look: Looking) -> dict[str, str]:
@@ -261,12 +268,7 @@ def _installed(graph: Any, frame: Frame, seen: Seen) -> list[Plain]:
     return rows
 
 
-def _graphs(installed: list[Plain], seen: Seen) -> dict[str, Any]:
+def _graphs(graph: Any, installed: list[Plain], seen: Seen) -> dict[str, Any]:
     """Of those that the last attempt installed."""
-    found = {name: seen.graphs.get(name) for name, kind, _ in installed if kind == "graph"}
-    for one in found.values():
-        if one is None:
-            raise Refused("its graph is not kept")
-        if isinstance(one, Refused):
-            raise one
-    return found
+    made = seen.installed.get(id(graph), {})
+    return {name: reference_of(name, made[name], seen) for name, kind, _ in installed if kind == "graph"}

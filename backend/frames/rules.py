@@ -22,7 +22,7 @@ from warmgraph.hashing import sha256_hex
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
-from ..torch_api.frames.state import is_pytree_registry, marks_of
+from ..torch_api.frames.state import is_pytree_registry, marks_of, ranks_text
 from .classes import is_known, is_librarys
 from .tensors import asks_for_storages, tensor_text
 from .values import Values, keys_of
@@ -65,7 +65,6 @@ _REFUSED = {
     "WEAKREF_ALIVE": "an object that only this process refers to (an optimizer's tensors)",
     "TENSOR_SUBCLASS_METADATA_MATCH": "a tensor subclass's metadata, which has no form of its own for each class",
     "DTENSOR_SPEC_MATCH": "a DTensor's mesh and placements, of this process group",
-    "OPAQUE_OBJ_GUARD_FN_MATCH": "values that an opaque object gives",
 }
 
 
@@ -93,6 +92,8 @@ def _type(look: Looking, source: Source, arguments: Arguments) -> str:
     if isinstance(value, COMPARED):  # by the library's own text: a class of the user's may say anything
         library: Any = next(base for base in type(value).__mro__ if is_librarys(base))
         more = f" {library.__repr__(value)}"
+    if (ranks := ranks_text(value)) is not None:
+        return ranks
     return look.values.classes.text(type(value)) + more
 
 
@@ -111,6 +112,13 @@ COMPARED = (
 @_rule("ID_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "CLASS_MATCH", "MODULE_MATCH")
 def _identity(look: Looking, source: Source, arguments: Arguments) -> str:
     return look.values.identity(look.live(source))
+
+
+@_rule("OPAQUE_OBJ_GUARD_FN_MATCH")
+def _opaque(look: Looking, source: Source, arguments: Arguments) -> str:
+    if (ranks := ranks_text(look.live(source))) is None:
+        raise Refused("values that an opaque object gives")
+    return ranks
 
 
 @_rule("CLOSURE_MATCH")

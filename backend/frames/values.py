@@ -30,6 +30,7 @@ from ..torch_api.frames.state import (
     is_namespace_of_operators,
     marks_of,
     operators_in,
+    ranks_text,
 )
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
@@ -230,7 +231,7 @@ class Values:
         special: Any = value
         if isinstance(value, _SPECIAL) and getattr(typing, str(special._name), None) is value:  # a validator's key
             return f"typing:{special._name}"
-        if (text := autocast_text(value)) is not None:
+        if (text := autocast_text(value) or ranks_text(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:
             return f"constant:{self.constant(value)}"
@@ -286,7 +287,7 @@ class Values:
         kind = type(value)
         if not is_told_by_type(value):
             return self.identity(value)
-        names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith("_dynamo_")]
+        names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith(_OF_A_PROCESS)]
         names += self._slots.filled(value)
         more = f" {self.constant(value.enter_result)}" if isinstance(value, contextlib.nullcontext) else ""
         return f"{self.classes.text(kind)} {short(chr(10).join(map(str, names)))}{more}"
@@ -303,6 +304,10 @@ class Values:
             return self.constant(value)
         except Refused:
             return self.identity(value)
+
+
+# Names of attributes: what Dynamo notes, and FSDP, whose names hold a random number.
+_OF_A_PROCESS = ("_dynamo_", "__composable_api_state_key_")
 
 
 def is_mark(name: str) -> bool:

@@ -50,7 +50,10 @@ def _distributed() -> dict[str, Any]:
         return {"initialized": False, "environment": local}
     core: Any = sys.modules["torch.distributed.distributed_c10d"]
     groups = [
-        [str(name), distributed.get_process_group_ranks(group), distributed.get_rank(group)]
+        [
+            *(str(name), str(group.group_desc), distributed.get_backend(group)),
+            *(distributed.get_process_group_ranks(group), distributed.get_rank(group)),
+        ]
         for group, name in core._world.pg_names.items()
         if not isinstance(group, int)
     ]

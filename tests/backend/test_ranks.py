@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from warmgraph.backend import frames_unsupported
 from warmgraph.backend.torch_api.ranks.ddp import relaid_output
 
 PROGRAM = """
@@ -46,7 +47,7 @@ for name, function in {"slices": lambda x: gather(x) * 2, "divides": lambda x: h
     before = len(list(read(journal_dir(settings()))))
     right = torch.equal(gradient(torch.compile(function, backend="warmgraph")), gradient(function))
     events = [e["outcome"] for e in list(read(journal_dir(settings())))[before:] if e["pid"] == os.getpid()]
-    found[name] = {"right": right, "outcomes": events}
+    found[name] = {"right": right, "outcomes": [one for one in events if one not in ("traced", "restored")]}
 warmgraph.flush()
 with open(f"{sys.argv[1]}.{dist.get_rank()}.json", "w") as file:
     json.dump(found, file)
@@ -116,7 +117,9 @@ digest = hashlib.sha256(b"".join(t.detach().numpy().tobytes() for t in seen)).he
 warmgraph.flush()
 events = [e["outcome"] for e in read(journal_dir(settings())) if e["pid"] == os.getpid()]
 with open(f"{sys.argv[1]}.{dist.get_rank()}.json", "w") as file:
-    json.dump({"digest": digest, "outcomes": events}, file)
+    of_frames = [one for one in events if one in ("traced", "restored")]
+    outcomes = [one for one in events if one not in of_frames]
+    json.dump({"digest": digest, "outcomes": outcomes, "frames": of_frames}, file)
 del compiled, model
 dist.barrier()
 dist.destroy_process_group()
@@ -128,7 +131,7 @@ dist.destroy_process_group()
 def test_the_pieces_that_ddp_splits_a_graph_into_are_compiled_once_for_all_ranks(environment, tmp_path, precision):
     """With DDP as it is: several buckets, each a graph that is compiled on fake inputs. Bits are plain Inductor's.
 
-    The second job has no compiler.
+    The second job has no compiler, and traces nothing.
     """
     plain = run_ranks(environment(), tmp_path, "plain", BUCKETS, "inductor", precision)
     cold = run_ranks(environment(), tmp_path, "cold", BUCKETS, "warmgraph", precision)
@@ -141,6 +144,9 @@ def test_the_pieces_that_ddp_splits_a_graph_into_are_compiled_once_for_all_ranks
     assert pieces > 2
     assert sorted(cold[0]["outcomes"] + cold[1]["outcomes"]) == ["hit"] * pieces + ["miss"] * pieces
     assert [one["outcomes"] for one in warm] == [["hit"] * pieces] * 2
+    if frames_unsupported() is None:
+        assert [one["frames"] for one in cold] == [["traced"]] * 2
+        assert [one["frames"] for one in warm] == [["restored"]] * 2
 
 
 def test_a_piece_whose_result_does_not_say_how_its_outputs_lie_is_not_kept():

@@ -280,3 +280,47 @@ model("an empty batch", change=args(lambda: (torch.ones(0, 8),)))
 model("a batch of one", change=args(lambda: (torch.ones(1, 8),)))
 model("a static mark", change=lambda s: torch._dynamo.mark_static(s.args[0], 0), agrees=True)
 model("a parameter as input", change=lambda s: setattr(s, "args", (nn.Parameter(s.args[0]),)), agrees=True)
+
+# -- numbers of hooks, which a counter of the process gives
+HOOKED = """
+import torch
+from torch import nn
+def half(m, i, o): return o / 2
+def twice(m, i, kwargs, o): return o * 2
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = nn.Linear(8, 8)
+        self.hooked()
+    def hooked(self):
+        self.handles = [self.a.register_forward_hook(half), self.a.register_forward_hook(twice, with_kwargs=True)]
+    def forward(self, x): return self.a(x)
+class Counts(MLP):
+    def forward(self, x):
+        for key in self.a._forward_hooks: x = x * (key + 1)
+        return x
+counts = Counts()
+def run(x): return counts(x)
+"""
+
+
+def again(module, swapped=False):
+    """The same hooks under other numbers, or in the other order."""
+    for handle in module.handles:
+        handle.remove()
+    if swapped:
+        module.handles = [module.a.register_forward_hook(lambda m, i, k, o: o * 2, with_kwargs=True)]
+    module.hooked()
+
+
+put(
+    "hooks: other numbers",
+    HOOKED,
+    "model",
+    args=lambda: (torch.randn(4, 8),),
+    change=lambda s: again(s.model),
+    agrees=True,
+)
+put("hooks: one more before", HOOKED, "model", args=lambda: (torch.randn(4, 8),), change=lambda s: again(s.model, True))
+put("hooks: code reads numbers", HOOKED, "run", args=lambda: (torch.randn(4, 8),), change=lambda s: again(s.m.counts))

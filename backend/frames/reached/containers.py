@@ -25,6 +25,7 @@ PLAIN = frozenset(map(id, _PLAIN))
 class Walking(Protocol):
     asked: set[str]
     everything: bool
+    hooks: dict[int, dict[int, int]]
 
     def ref(self, value: Any, label: str) -> str: ...
 
@@ -79,12 +80,25 @@ def table(walk: Walking, value: Any) -> Iterator[str]:
     # what code asks for. Both may note data of one run beside that: its name, its folder.
     plain = type(value) in (dict, collections.OrderedDict, collections.defaultdict)
     whole = (plain or attributes_are_of_program(value)) and not walk.has_source(value)
+    numbers = walk.hooks.get(id(value))
+    if numbers is not None:
+        items = [(numbers.get(key, key), held) for key, held in items]
     for key, held in items:
         is_data = id(type(held)) in PLAIN or type(held) in (dict, list, tuple, set)
         if type(key) is str and is_data and not whole and key not in walk.asked:
             yield key
         elif not (type(key) is str and is_mark(key)):
             yield f"{walk.ref(key, 'key')}={walk.item(id(value), key, held)}"
+
+
+def hooks_of(module: Any) -> dict[int, dict[int, int]]:
+    """Its tables of hooks, by id, with a number for each hook that is in one of them. Their keys are of a counter of
+    this process.
+    """
+    tables = [held for name, held in vars(module).items() if name.startswith("_") and "_hooks" in name]
+    tables = [table for table in tables if isinstance(table, dict)]
+    numbers = {key: number for number, key in enumerate(sorted({key for table in tables for key in dict.keys(table)}))}
+    return {id(table): numbers for table in tables if len(table)}
 
 
 def view(walk: Walking, value: Any) -> Iterator[str]:

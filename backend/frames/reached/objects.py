@@ -23,7 +23,7 @@ import torch
 from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
-from ...torch_api.frames.state import marks_of
+from ...torch_api.frames.state import marks_of, ranks_text
 from ..classes import counted, is_known, is_librarys, name_of
 from ..codes import asked_names, code_digest
 from ..held import OPERATORS, attributes_of
@@ -34,6 +34,7 @@ from .containers import (
     Lines,
     Walking,
     attributes_are_of_program,
+    hooks_of,
     memory,
     module_of_class,
     own_text,
@@ -135,6 +136,9 @@ def _object(walk: Walking, value: Any) -> Iterator[str]:
     """Attributes of any object, and what it has of a container or a number that it inherits."""
     kind = type(value)
     yield walk.ref(kind, "__class__")
+    if (ranks := ranks_text(value)) is not None:
+        yield ranks
+        return
     if _CUT.match(module_of_class(kind)) and not issubclass(kind, (torch.nn.Module, *_CONTAINERS)):
         return
     contents = next((lines for base, lines in _CONTENTS if issubclass(kind, base)), None)
@@ -142,7 +146,10 @@ def _object(walk: Walking, value: Any) -> Iterator[str]:
         yield from contents(walk, value)
     if issubclass(kind, enum.Enum):
         yield f"{value._name_} {walk.ref(value._value_, 'value')}"
-    always: Any = _OF_MODULES if issubclass(kind, torch.nn.Module) else ()
+    always: Any = ()
+    if issubclass(kind, torch.nn.Module):
+        always = _OF_MODULES
+        walk.hooks.update(hooks_of(value))
     if walk.asked & _FIELDS:
         always = {*always, *getattr(kind, "__dataclass_fields__", ())}
     always = {*always, *_names_of_finders(kind)}

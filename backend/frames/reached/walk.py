@@ -63,6 +63,7 @@ class Walk:
     ) -> None:
         self.asked, self.everything, self._sourced = asked, everything, sourced
         self._free, self._names = free, names
+        self.hooks: dict[int, dict[int, int]] = {}
         self._numbers: dict[int, int] = {}
         self._objects: list[Any] = []  # by number; alive, so that no id is used twice
         self._from: list[tuple[int, str]] = []

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .. import patches
+from ..ranks.ddp import within_buckets
 from . import watch
 from .dynamic_sizes import innermost_backend
 from .state import convert_frame
@@ -54,7 +55,7 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         trace = functools.partial(
             original, code, globals, locals, builtins, closure, compiler_fn, one_graph, restart_reasons, **more
         )
-        find = getattr(innermost_backend(compiler_fn), "frames", None)
+        find = getattr(innermost_backend(within_buckets(compiler_fn)[0]), "frames", None)
         if find is None or any(more.get(name) for name in ("export", "package", "distributed_state")):
             return trace()
         found: Frames | None = find()

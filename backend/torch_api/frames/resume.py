@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -64,11 +65,7 @@ def make_resume(
     )
     if not factory:
         return types.FunctionType(code, space, name)
-
-    def make(closure: tuple[types.CellType, ...]) -> types.FunctionType:
-        return types.FunctionType(code, space, name, None, closure)
-
-    return make
+    return functools.partial(types.FunctionType, code, space, name, None)  # takes a closure, and has no frame to trace
 
 
 # By the id of the code that they continue, which is kept alive.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch._dynamo import guards as dynamo_guards
@@ -38,7 +38,8 @@ _NAMES = """
     ClosureSource GradSource ParamBufferSource UnspecializedParamBufferSource TensorPropertySource NegateSource
     ConvertIntSource DefaultsSource GetItemSource ConstDictKeySource DictGetItemSource DictSubclassGetItemSource
     ListGetItemSource TupleIteratorGetItemSource NamedTupleFieldsSource DataclassFieldsSource TypeSource NNModuleSource
-    UnspecializedNNModuleSource UnspecializedBuiltinNNModuleSource GlobalStateSource ShapeEnvSource WeakRefCallSource
+    UnspecializedNNModuleSource UnspecializedBuiltinNNModuleSource FSDPNNModuleSource GlobalStateSource ShapeEnvSource
+    WeakRefCallSource
     CallFunctionNoArgsSource FloatTensorSource CallMethodItemSource NumpyTensorSource DynamicScalarSource
     NonSerializableSetGetItemSource SkipGuardSource ImportSource
 """
@@ -144,11 +145,16 @@ def method_of(source: Source) -> Source | None:
     return source.base if is_owner else None
 
 
-def root_of(source: Source) -> Source:
-    """The local or global that a source begins with."""
+def bases_of(source: Source) -> Iterator[Source]:
+    """What it leads through, from its end."""
     while isinstance(source, ChainedSource):
         source = source.base
-    return source
+        yield source
+
+
+def root_of(source: Source) -> Source:
+    """The local or global that a source begins with."""
+    return next(reversed([source, *bases_of(source)]))
 
 
 def global_of(source: Source) -> str:

@@ -23,8 +23,10 @@ from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
 from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
 from torch._ops import HigherOrderOperator
-from warmgraph.hashing import foreign, sha256_hex
+from warmgraph.hashing import Uncacheable, encode, fact, foreign, is_group, is_mesh, sha256_hex
 
+from ..compile import ranks_compile_together
+from ..ranks.ddp import within_buckets
 from ..settings import values_of
 from .plain import NotServed, Refused
 
@@ -50,8 +52,11 @@ def refuse_modes() -> None:
     module = torch.nn.modules.module  # read by a trace under no guard
     if any(value for name, value in vars(module).items() if name.startswith("_global_") and name.endswith("hooks")):
         raise Refused("hooks for all modules are registered")
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        raise NotServed("a process group is initialized: rank and world size may be folded in")
+    if (together := ranks_compile_together()) is not None:
+        raise NotServed(together)
+    meshes: Any = sys.modules.get("torch.distributed.device_mesh")
+    if meshes is not None and meshes._mesh_resources.mesh_stack:
+        raise Refused("inside `with` of a device mesh")
     if getattr(torch.compiler.config, "compile_on_one_rank", False):
         raise NotServed("compile_on_one_rank makes other guards on devices")
     if (there := accelerators()) is not None:
@@ -122,7 +127,25 @@ def words() -> dict[str, str]:
         "what is traced through": _trace_rules(),
         "numpy": _numpy_dtypes(),
         "trees": _users_nodes(),
+        "ranks": _ranks(),
     }
+
+
+def _ranks() -> str:
+    """This process among the ranks of its job, and all groups that it belongs to: a trace asks for them natively."""
+    distributed = torch.distributed
+    ready = distributed.is_available() and distributed.is_initialized()
+    return encode(fact("distributed")) if ready else ""
+
+
+def ranks_text(value: Any) -> str | None:
+    """A process group or a device mesh by all that a trace can ask it; None for anything else. Raises Refused."""
+    if not is_group(value) and not is_mesh(value):
+        return None
+    try:
+        return encode(value)
+    except Uncacheable as why:
+        raise Refused(str(why)) from None
 
 
 def _numpy_dtypes() -> str:
@@ -197,14 +220,15 @@ def _tables() -> tuple[str, ...]:
 
 
 def named_backend(compiler_fn: Any) -> str:
-    """Name, mode, options and `dynamic` as given to torch.compile. Raises Refused."""
-    inner: Any = innermost_backend(compiler_fn)
+    """Name, mode, options and `dynamic` as given to torch.compile, and how DDP cuts graphs. Raises Refused."""
+    backend, buckets = within_buckets(compiler_fn)
+    inner: Any = innermost_backend(backend)
     if isinstance(inner, torch._TorchCompileInductorWrapper):  # under `warmgraph run`
-        return repr(("inductor", sorted(inner.config.items()), inner.dynamic))
+        return repr(("inductor", sorted(inner.config.items()), inner.dynamic, buckets))
     if not isinstance(inner, torch._TorchCompileWrapper):
         raise Refused("the backend was given as a function")
     options = sorted((inner.kwargs.get("options") or {}).items())
-    return repr((inner.compiler_name, options, inner.kwargs.get("mode"), inner.dynamic))
+    return repr((inner.compiler_name, options, inner.kwargs.get("mode"), inner.dynamic, buckets))
 
 
 def acts_while_traced(value: Any) -> str | None:

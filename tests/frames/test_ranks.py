@@ -1,0 +1,171 @@
+"""Frames in a job of ranks: a restart restores what each rank traced, and what says another job is never restored."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import contextlib, json, os, sys, torch, torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+import warmgraph
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from warmgraph.cache import journal_dir, read, settings
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(Block(), Block(), Block())
+
+def plain(wrap):
+    return wrap(model())
+
+def of_rank(wrap):  # numbers of this rank, which Dynamo folds in
+    return wrap(lambda x: x * dist.get_rank() + dist.get_world_size(HELD.get("group")))
+
+def group_in_a_table(wrap):
+    def f(x):
+        y = x + 1
+        dist.all_reduce(y, group=HELD["group"])
+        return y * HELD["group"].size(), funcol.all_reduce(x, "sum", dist.group.WORLD)
+    return wrap(f)
+
+def group_of_a_class(wrap):  # reached through no source
+    class Holder(type):
+        group = HELD["group"]
+    class Held(metaclass=Holder):
+        pass
+    return wrap(lambda x: x * Held.group.rank() + Held.group.size())
+
+def mesh_of_a_global(wrap):
+    return wrap(lambda x: x * MESH.size() + MESH.get_local_rank())
+
+def around(wrap):
+    return DistributedDataParallel(wrap(model()))
+
+def within(wrap):
+    return wrap(DistributedDataParallel(model()))
+
+def buckets(wrap):  # several graphs to a frame
+    return DistributedDataParallel(wrap(model()), bucket_cap_mb=float(given.get("bucket", 0.002)))
+
+def sharded(wrap):
+    blocks = model()
+    for block in blocks:
+        if wrap is not eager:
+            block.compile(backend="warmgraph")
+        fully_shard(block)
+    return fully_shard(blocks)
+
+CASES = [plain, of_rank, group_in_a_table, group_of_a_class, mesh_of_a_global, around, within, buckets, sharded]
+
+def eager(function):
+    return function
+
+def compiled(function):
+    return torch.compile(function, backend="warmgraph")
+
+def run(case, wrap):
+    function = case(wrap)
+    x = torch.arange(64.0).reshape(4, 16) / 64 + rank
+    with torch.set_grad_enabled(isinstance(function, torch.nn.Module)):
+        out = function(x)
+    out = out if isinstance(out, tuple) else (out,)
+    found = [one.detach() for one in out]
+    if out[0].requires_grad:
+        out[0].square().sum().backward()
+        gradients = [one.grad for one in function.parameters()]
+        found += [one.full_tensor() if hasattr(one, "full_tensor") else one for one in gradients]
+    return found
+
+def outcomes():
+    events = [e for e in read(journal_dir(settings())) if e["pid"] == os.getpid()]
+    return [[e["outcome"], e["function"], e["detail"]] for e in events if e["outcome"] in ("traced", "restored")]
+
+given = json.loads(sys.argv[2])
+torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 1024
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+one, both = dist.new_group([0]), dist.new_group(list(range(world)))
+again = dist.new_group(list(range(world - 1, -1, -1)), sort_ranks=False)
+HELD = {"group": {"both": both, "world": dist.group.WORLD, "again": again}[given.get("group", "both")]}
+shape = (1, world) if given.get("rows") else (world, 1)
+MESH = init_device_mesh("cpu", shape, mesh_dim_names=("a", "b"))["a"]
+answer = {}
+for case in CASES:
+    if sys.argv[3:] and case.__name__ not in sys.argv[3:]:
+        continue
+    torch._dynamo.reset()
+    right, before = run(case, eager), len(outcomes())
+    found = run(case, compiled)
+    for ours, theirs in zip(found, right, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    answer[case.__name__] = outcomes()[before:]
+    dist.barrier()
+with open(f"{sys.argv[1]}.{rank}.json", "w") as file:
+    json.dump(answer, file)
+warmgraph.flush()
+dist.barrier()
+sys.stdout.flush()
+os._exit(0)  # torch's own threads abort a process now and then while it ends
+"""
+CASES = "plain of_rank group_in_a_table group_of_a_class mesh_of_a_global around within buckets sharded".split()
+
+
+@pytest.fixture
+def job(environment, tmp_path):
+    """`job(*cases, world=2, **given)`: for each rank and case the outcomes of its frames; results are eager's."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    held, number = environment(), 0
+
+    def job(*cases, world=2, **given):
+        nonlocal number
+        number += 1
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
+        command = [*torchrun, "program.py", str(number), json.dumps(given), *cases]
+        done = subprocess.run(command, env=held, cwd=tmp_path, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, done.stderr[-6000:]
+        return [json.loads((tmp_path / f"{number}.{rank}.json").read_text()) for rank in range(world)]
+
+    return job
+
+
+def told(ranks, case):
+    return [{outcome for outcome, _, _ in rank[case]} for rank in ranks]
+
+
+def test_a_restart_traces_nothing(job):
+    cold, warm = job(), job()
+    for case in CASES:
+        assert told(cold, case) == [{"traced"}] * 2, (case, cold)
+        assert told(warm, case) == [{"restored"}] * 2, (case, warm)
+
+
+@pytest.mark.parametrize(
+    ("change", "cases"),
+    [
+        ({"group": "world"}, ["group_in_a_table", "group_of_a_class"]),
+        ({"group": "again"}, ["group_in_a_table", "group_of_a_class"]),
+        ({"rows": True}, ["mesh_of_a_global"]),
+        ({"bucket": 0.004}, ["buckets"]),
+        ({"world": 1}, CASES),
+    ],
+    ids=str,
+)
+def test_another_job_traces(job, change, cases):
+    job(*cases)
+    other = job(*cases, **change)
+    for case in cases:
+        assert told(other, case) == [{"traced"}] * len(other), (case, other)
