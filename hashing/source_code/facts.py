@@ -39,7 +39,7 @@ def _initialized() -> dict[str, Any]:
 def _world() -> dict[str, Any]:
     """Sizes alone: ranks that ask for nothing else share what they compile."""
     found = _distributed()
-    sizes = [[name, len(ranks)] for name, ranks, _ in found.get("groups", [])]
+    sizes = [[name, len(ranks)] for name, _, _, ranks, _ in found.get("groups", [])]
     return {**_initialized(), "world_size": found["world_size"], "groups": sizes} if sizes else _initialized()
 
 

@@ -220,8 +220,10 @@ value(
     "getattribute", "its code", edit=("return object.__getattribute__(self, name)", 'return 9.0 if name == "v" else 1')
 )
 value("annotations", "more", edit=("def helper2(y):", "def helper2(y: int):"))
-value("name_of", "another", change=set_("m.helper2.__name__", "abc"))
-value("doc_of", "it has one", change=set_("m.helper2.__doc__", "abc"))
+# torch 2.15 takes both from the code, which the change leaves as it is.
+OF_CODE = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 15)
+value("name_of", "another", change=set_("m.helper2.__name__", "abc"), agrees=OF_CODE)
+value("doc_of", "it has one", change=set_("m.helper2.__doc__", "abc"), agrees=OF_CODE)
 value("class_name", "another", change=set_("m.Thing.__name__", "abc"))
 value("mro", "another base", edit=("class Thing:", "class Base0: pass\nclass Thing(Base0):"))
 value("kind", "a subclass", change=lambda s: setattr(s.m, "THING", type("Thing", (s.m.Thing,), {})()))
