@@ -67,6 +67,9 @@ class Wrapped(torch.Tensor):
     def __init__(self, inner):
         self.inner = inner
 
+    def __repr__(self, **options):  # torch 2.11 asks for it while it compiles, and its own calls operators
+        return f"{type(self).__name__}()"
+
     def __tensor_flatten__(self):
         return ["inner"], None
 
