@@ -121,6 +121,7 @@ _TOGETHER = (
     ("functorch", "_sync_decision_cross_ranks"),
     ("functorch", "_sync_cache_decision_cross_ranks"),  # since 2.15: torch's own caches agree on what is a hit
     ("inductor", "distributed_max_autotune_gemm"),
+    ("comms", "runtime_estimations_align_across_all_distributed_ranks"),
     ("inductor", "aten_distributed_optimizations.enable_overlap_scheduling"),
     ("inductor", "aten_distributed_optimizations.spmd_check"),
 )

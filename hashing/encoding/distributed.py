@@ -119,6 +119,7 @@ def _mesh(mesh: Any, of_root: bool = True) -> Any | None:
         "groups": [_group(group) for group in mesh.get_all_groups()],
         "flattened": {name: _mesh(inner, of_root=False) for name, inner in mesh._flatten_mapping.items()},
         "root": _mesh(root, of_root=False) if of_root and root is not mesh else None,
+        **({"preserves": "the order of ranks"} if getattr(mesh, "_preserve_rank_order", False) else {}),
     }
 
 

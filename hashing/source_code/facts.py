@@ -39,7 +39,7 @@ def _initialized() -> dict[str, Any]:
 def _world() -> dict[str, Any]:
     """Sizes alone: ranks that ask for nothing else share what they compile."""
     found = _distributed()
-    sizes = [[name, len(ranks)] for name, _, _, ranks, _ in found.get("groups", [])]
+    sizes = [[name, len(ranks)] for name, _, ranks, _ in found.get("groups", [])]
     return {**_initialized(), "world_size": found["world_size"], "groups": sizes} if sizes else _initialized()
 
 
@@ -51,7 +51,7 @@ def _distributed() -> dict[str, Any]:
     core: Any = sys.modules["torch.distributed.distributed_c10d"]
     groups = [
         [
-            *(str(name), str(group.group_desc), distributed.get_backend(group)),
+            *(str(name), [str(group.group_desc), distributed.get_backend(group), core._world.pg_to_tag.get(group)]),
             *(distributed.get_process_group_ranks(group), distributed.get_rank(group)),
         ]
         for group, name in core._world.pg_names.items()

@@ -322,5 +322,18 @@ put(
     change=lambda s: again(s.model),
     agrees=True,
 )
+
+
+def named(module):
+    """A table of the program's own that is called like one of torch's."""
+    module.a._event_hooks = {"before": half_of, 0: half_of}
+
+
+def half_of(x):
+    return x / 2
+
+
+put("hooks: a table of the program's", HOOKED, "model", args=lambda: (torch.randn(4, 8),), agrees=True,
+    change=lambda s: named(s.model))  # fmt: skip
 put("hooks: one more before", HOOKED, "model", args=lambda: (torch.randn(4, 8),), change=lambda s: again(s.model, True))
 put("hooks: code reads numbers", HOOKED, "run", args=lambda: (torch.randn(4, 8),), change=lambda s: again(s.m.counts))

@@ -49,6 +49,9 @@ def group_of_a_class(wrap):  # reached through no source
         pass
     return wrap(lambda x: x * Held.group.rank() + Held.group.size())
 
+def group_by_its_tag(wrap):  # found by torch in tables of its own
+    return wrap(lambda x: funcol.all_reduce(x, "sum", list(range(world)), "tag") * 2)
+
 def mesh_of_a_global(wrap):
     return wrap(lambda x: x * MESH.size() + MESH.get_local_rank())
 
@@ -69,7 +72,10 @@ def sharded(wrap):
         fully_shard(block)
     return fully_shard(blocks)
 
-CASES = [plain, of_rank, group_in_a_table, group_of_a_class, mesh_of_a_global, around, within, buckets, sharded]
+CASES = [
+    plain, of_rank, group_in_a_table, group_of_a_class, group_by_its_tag, mesh_of_a_global, around, within, buckets,
+    sharded,
+]
 
 def eager(function):
     return function
@@ -100,6 +106,8 @@ dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 one, both = dist.new_group([0]), dist.new_group(list(range(world)))
 again = dist.new_group(list(range(world - 1, -1, -1)), sort_ranks=False)
+for tag in ("tag", "other") if given.get("swapped") else ("other", "tag"):
+    dist.distributed_c10d._new_group_with_tag(list(range(world)), pg_tag=tag)
 HELD = {"group": {"both": both, "world": dist.group.WORLD, "again": again}[given.get("group", "both")]}
 shape = (1, world) if given.get("rows") else (world, 1)
 MESH = init_device_mesh("cpu", shape, mesh_dim_names=("a", "b"))["a"]
@@ -121,7 +129,9 @@ dist.barrier()
 sys.stdout.flush()
 os._exit(0)  # torch's own threads abort a process now and then while it ends
 """
-CASES = "plain of_rank group_in_a_table group_of_a_class mesh_of_a_global around within buckets sharded".split()
+CASES = """
+    plain of_rank group_in_a_table group_of_a_class group_by_its_tag mesh_of_a_global around within buckets sharded
+""".split()
 
 
 @pytest.fixture
@@ -158,6 +168,7 @@ def test_a_restart_traces_nothing(job):
     [
         ({"group": "world"}, ["group_in_a_table", "group_of_a_class"]),
         ({"group": "again"}, ["group_in_a_table", "group_of_a_class"]),
+        ({"swapped": True}, ["group_by_its_tag"]),
         ({"rows": True}, ["mesh_of_a_global"]),
         ({"bucket": 0.004}, ["buckets"]),
         ({"world": 1}, CASES),

@@ -95,10 +95,11 @@ def hooks_of(module: Any) -> dict[int, dict[int, int]]:
     """Its tables of hooks, by id, with a number for each hook that is in one of them. Their keys are of a counter of
     this process.
     """
-    tables = [held for name, held in vars(module).items() if name.startswith("_") and "_hooks" in name]
-    tables = [table for table in tables if isinstance(table, dict)]
-    numbers = {key: number for number, key in enumerate(sorted({key for table in tables for key in dict.keys(table)}))}
-    return {id(table): numbers for table in tables if len(table)}
+    attributes = object.__getattribute__(module, "__dict__").items()
+    tables = [held for name, held in attributes if "_hooks" in name and type(held) in (dict, collections.OrderedDict)]
+    keys = {key for table in tables for key in dict.keys(table) if type(key) is int}
+    numbers = {key: number for number, key in enumerate(sorted(keys))}
+    return {id(table): numbers for table in tables if table}
 
 
 def view(walk: Walking, value: Any) -> Iterator[str]:

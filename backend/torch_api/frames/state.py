@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch._functorch.pyfunctorch
+from torch._C._dynamo import eval_frame
 from torch._dynamo import convert_frame, graph_bytecode_inputs, trace_rules
 from torch._dynamo.bytecode_transformation import unique_id
 from torch._dynamo.code_context import code_context
@@ -54,8 +55,10 @@ def refuse_modes() -> None:
         raise Refused("hooks for all modules are registered")
     if (together := ranks_compile_together()) is not None:
         raise NotServed(together)
-    meshes: Any = sys.modules.get("torch.distributed.device_mesh")
-    if meshes is not None and meshes._mesh_resources.mesh_stack:
+    if _is_rank() and _guards_are_collective():
+        raise NotServed("ranks tell each other whether their guards hold, and count which code they have compiled")
+    meshes = getattr(sys.modules.get("torch.distributed.device_mesh"), "_mesh_resources", None)
+    if meshes is not None and meshes.mesh_stack:
         raise Refused("inside `with` of a device mesh")
     if getattr(torch.compiler.config, "compile_on_one_rank", False):
         raise NotServed("compile_on_one_rank makes other guards on devices")
@@ -133,9 +136,19 @@ def words() -> dict[str, str]:
 
 def _ranks() -> str:
     """This process among the ranks of its job, and all groups that it belongs to: a trace asks for them natively."""
-    distributed = torch.distributed
-    ready = distributed.is_available() and distributed.is_initialized()
-    return encode(fact("distributed")) if ready else ""
+    return encode(fact("distributed")) if _is_rank() else ""
+
+
+def _is_rank() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _guards_are_collective() -> bool:
+    """Whether `torch.compiler.set_enable_guard_collectives` is on. Nothing but setting it says what it was."""
+    hook = eval_frame.set_guard_complete_hook(None)
+    if hook is not None:
+        eval_frame.set_guard_complete_hook(hook)
+    return hook is not None
 
 
 def ranks_text(value: Any) -> str | None:
@@ -146,6 +159,8 @@ def ranks_text(value: Any) -> str | None:
         return encode(value)
     except Uncacheable as why:
         raise Refused(str(why)) from None
+    except (LookupError, RuntimeError, ValueError) as error:  # of a mesh that this rank is not in, a destroyed group
+        raise Refused(f"{type(value).__name__} does not say what it is: {type(error).__name__}") from None
 
 
 def _numpy_dtypes() -> str:
