@@ -140,7 +140,7 @@ def _ranks() -> str:
 
 
 def _is_rank() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def _guards_are_collective() -> bool:

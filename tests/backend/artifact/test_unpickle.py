@@ -186,6 +186,13 @@ def test_a_memory_format_is_one_whatever_module_it_was_found_in():
 ELSEWHERE = {
     "torch._inductor.runtime.autotune_cache.LocalAutotuneCache",
     "torch._inductor.runtime.autotune_cache._LocalAutotuneCacheBackend",
+    # not on 2.11
+    "torch._functorch._aot_autograd.schemas.CacheableAOTConfig",
+    "torch._functorch._aot_autograd.schemas.OpaqueMeta",
+    "torch._inductor.remote_cache.LocalAutotuneCache",
+    "torch._inductor.remote_cache.LocalCacheBackend",
+    "torch._inductor.runtime.triton_heuristics.BenchmarkFailureReason",
+    "torch.compiler._cache.CacheArtifactRecorder",
 }
 
 

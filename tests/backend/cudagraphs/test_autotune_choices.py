@@ -184,7 +184,7 @@ def test_torch_still_stores_autotuners_before_it_chooses():
     precompile = inspect.getsource(triton_heuristics.CachingAutotuner.precompile)
     assert precompile.index("put_static_autotuner") < precompile.index("_make_launchers()")
     chooses = inspect.getsource(triton_heuristics.CachingAutotuner.autotune_to_one_config)
-    assert "self.launchers = [best_launcher]" in chooses
+    assert "self.launchers = [best_launcher]" in chooses or "self.launchers = [builtins.min(" in chooses  # 2.11
     assert "autotune_to_one_config(" in inspect.getsource(triton_heuristics.CachingAutotuner.run)
     asked = vars(triton_heuristics.CachingAutotuner)
     assert {"_could_rblock_scale", "_dynamic_scale_rblock"} & set(asked)
