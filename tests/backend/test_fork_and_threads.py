@@ -1,6 +1,7 @@
 """A compiled function in forked children and in several threads at once."""
 
 import pytest
+import torch
 
 FORKED = """
 import json, multiprocessing, torch, warmgraph
@@ -62,6 +63,7 @@ print(json.dumps({"found": found, **warmgraph.stats()}))
 
 
 @pytest.mark.exhaustive
+@pytest.mark.skipif(torch.__version__.startswith("2.11."), reason="plain Inductor ends with a segmentation fault, too")
 def test_sixteen_threads_make_their_first_calls_at_once(run_python):
     """All right, nothing failed; on a warm store nothing is compiled."""
     cold = run_python(THREADS)

@@ -203,6 +203,7 @@ def test_a_kind_is_what_eager_is_and_hits_in_a_fresh_process(name, runs):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.skipif(torch.__version__.startswith("2.11."), reason="plain Inductor ends with a segmentation fault, too")
 def test_sixteen_threads_make_their_first_calls_at_once(runs):
     """Each gets its own graph, forward and backward, cold and warm."""
     assert [run["wrong in threads"] for run in runs[:2]] == [[], []]

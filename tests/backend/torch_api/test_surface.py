@@ -5,6 +5,7 @@ import os
 import threading
 
 import pytest
+from warmgraph.backend import frames_unsupported
 from warmgraph.backend.torch_api import patches, surface
 
 SNAPSHOT = """
@@ -92,7 +93,10 @@ def test_torch_is_as_it_was_after_uninstall(run_python):
 
 
 def test_this_torch_has_all_that_is_needed():
-    assert list(surface.differences(everything=True)) == []
+    found = list(surface.differences(everything=True))
+    if frames_unsupported() is not None:
+        found = [one for one in found if one[1] != "restored frames"]
+    assert found == []
 
 
 # What is planted, and what the one line must name.
