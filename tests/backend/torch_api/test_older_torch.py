@@ -68,7 +68,7 @@ def test_nothing_is_compiled_beside_a_step_whose_settings_it_would_change(shared
 
 
 def test_where_settings_are_a_contexts_own_a_hit_is_verified():
-    assert apart.impossible_here() is None
+    assert (apart.impossible_here() is None) == (not torch.__version__.startswith("2.11."))
 
 
 @pytest.mark.parametrize("name", ["_original_gm", "_serialized_original_gm"])
