@@ -68,7 +68,7 @@ class Wrapped(torch.Tensor):
         self.inner = inner
 
     def __repr__(self, **options):  # torch 2.11 asks for it while it compiles, and its own calls operators
-        return f"{type(self).__name__}()"
+        return "a subclass"
 
     def __tensor_flatten__(self):
         return ["inner"], None
