@@ -51,8 +51,10 @@ def _distributed() -> dict[str, Any]:
     core: Any = sys.modules["torch.distributed.distributed_c10d"]
     groups = [
         [
-            *(str(name), [str(group.group_desc), distributed.get_backend(group), core._world.pg_to_tag.get(group)]),
-            *(distributed.get_process_group_ranks(group), distributed.get_rank(group)),
+            str(name),
+            [str(group.group_desc), distributed.get_backend(group), core._world.pg_to_tag.get(group)],
+            distributed.get_process_group_ranks(group),
+            distributed.get_rank(group),
         ]
         for group, name in core._world.pg_names.items()
         if not isinstance(group, int)

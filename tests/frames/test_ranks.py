@@ -9,7 +9,7 @@ import sys
 import pytest
 
 PROGRAM = """
-import contextlib, json, os, sys, torch, torch.distributed as dist
+import json, os, sys, torch, torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import warmgraph
 from torch.distributed.device_mesh import init_device_mesh
@@ -42,7 +42,7 @@ def group_in_a_table(wrap):
         return y * HELD["group"].size(), funcol.all_reduce(x, "sum", dist.group.WORLD)
     return wrap(f)
 
-def group_of_a_class(wrap):  # reached through no source
+def group_of_a_class(wrap):  # reached through a metaclass
     class Holder(type):
         group = HELD["group"]
     class Held(metaclass=Holder):
@@ -104,7 +104,7 @@ given = json.loads(sys.argv[2])
 torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 1024
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-one, both = dist.new_group([0]), dist.new_group(list(range(world)))
+both = dist.new_group(list(range(world)))
 again = dist.new_group(list(range(world - 1, -1, -1)), sort_ranks=False)
 for tag in ("tag", "other") if given.get("swapped") else ("other", "tag"):
     dist.distributed_c10d._new_group_with_tag(list(range(world)), pg_tag=tag)
