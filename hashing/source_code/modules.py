@@ -63,6 +63,8 @@ def attribute(walk: Walk, owner: Any, name: str) -> None:
         return
     value = there[name] if name in there else getattr(owner, name)
     if name in SAYING:
+        if isinstance(value, types.GetSetDescriptorType):  # `type` and its like answer for their instances by it
+            value = getattr(owner, name)
         walk.say(f"{name} {said(value)}")
         return
     if isinstance(owner, types.ModuleType) and is_torch_or_stdlib(owner.__name__) and not is_code(value):

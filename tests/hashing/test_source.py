@@ -299,6 +299,13 @@ def test_what_is_easy_to_overlook_is_part_of_a_function(text):
     assert digest(text.format(k=2), **names) != digest(text.format(k=3), **names)
 
 
+def test_code_may_ask_what_the_class_of_a_value_is_called():
+    """`type` has a descriptor for names, which says nothing; the names of the classes that are reached do."""
+    text = "class {name}:\n    def show(self):\n        return type(self).__name__\n\ndef f(x):\n    return {name}().show()\n"
+    assert digest(text.format(name="One")) == digest(text.format(name="One"))
+    assert digest(text.format(name="One")) != digest(text.format(name="Two"))
+
+
 def test_what_a_function_imports_when_it_is_called_is_part_of_it():
     """If it is loaded; a module that is not has no content yet."""
     text = "def f(x):\n    from {name} import scale\n    return scale(x)\n"
