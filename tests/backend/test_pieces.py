@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 import logging
+import sys
+import types
 
 import pytest
 from torch.fx.passes.split_module import split_module
 from warmgraph.backend.torch_api.entrances import redirect
 from warmgraph.backend.vllm import register
+from warmgraph.backend.vllm.whole_models import skip_unusable_files
 
 needs_tuples = pytest.mark.skipif(
     "tuple_return" not in inspect.signature(split_module).parameters, reason="this torch splits off single values"
@@ -115,3 +118,31 @@ def test_the_plugin_does_nothing_unless_the_program_is_run_by_warmgraph(caplog, 
         register()
     (record,) = caplog.records
     assert "not used for vLLM's pieces" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("mode", "backend", "read"), [(2, "warmgraph", False), (2, "inductor", True), (3, "warmgraph", True)]
+)
+def test_vllm_reads_no_file_that_it_could_not_use(monkeypatch, mode, backend, read):
+    """Of a whole model (mode 2) that warmgraph compiles; `benchmarks.programs` runs vLLM itself."""
+    decorators = types.ModuleType("vllm.compilation.decorators")
+    exec("def _try_load_aot_compiled_fn(model, path):\n    return model.finalize_loading(path)\n", vars(decorators))
+    monkeypatch.setitem(sys.modules, decorators.__name__, decorators)
+    skip_unusable_files()
+    skip_unusable_files()  # of which the second does nothing
+    model = types.SimpleNamespace(
+        compilation_config=types.SimpleNamespace(mode=mode, backend=backend), finalize_loading=lambda path: path
+    )
+    assert decorators._try_load_aot_compiled_fn(model, "a file") == ("a file" if read else None)
+    monkeypatch.setenv("VLLM_FORCE_AOT_LOAD", "1")
+    assert decorators._try_load_aot_compiled_fn(model, "a file") == "a file"
+
+
+def test_a_vllm_that_reads_any_backends_file_is_left_alone(monkeypatch):
+    """It asks for nothing but a function."""
+    decorators = types.ModuleType("vllm.compilation.decorators")
+    exec("def _try_load_aot_compiled_fn(model, path):\n    return path\n", vars(decorators))
+    monkeypatch.setitem(sys.modules, decorators.__name__, decorators)
+    read = decorators._try_load_aot_compiled_fn
+    skip_unusable_files()
+    assert decorators._try_load_aot_compiled_fn is read

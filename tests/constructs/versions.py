@@ -83,6 +83,117 @@ OTHERWISE: dict[str, tuple[tuple[int, int], tuple[int, int], dict[str, Any], str
     ),
 }
 
+_OF_A_WRAPPER = "while Dynamo makes a wrapper it asks for parts that the wrapper has not got yet, with Inductor as well"
+_TREES = {"raises": "'builtin_function_or_method' object has no attribute 'is_nested'"}
+_STRIDES = "an output's strides are others than in eager, with Inductor as well"
+_NO_PROLOGUE = {"bypass": "call_aot_bwd_prologue"}
+_PROLOGUE = "compiled autograd's graphs call a function that closes over the forward's metadata"
+
+# The same of the oldest versions, by the last that has it.
+OLDER: dict[str, tuple[tuple[int, int], dict[str, Any], str]] = {
+    # torch's own faults
+    "backward/an_input_that_requires_grad_under_create_graph": (
+        (2, 11),
+        {"raises": "a leaf Variable that requires grad is being used in an in-place operation"},
+        "AOTAutograd raises, with Inductor as well",
+    ),
+    "aliases/views_with_history": (
+        (2, 11),
+        {"torch_wrong": "a gradient through a view that was made before is another", "fields": ("value",)},
+        "with Inductor as well",
+    ),
+    "containers/a_tuple_subclass_and_a_named_tuple": (
+        (2, 11),
+        {"torch_wrong": "the tuple's items are lost", "fields": ()},
+        "an output that is a tuple's subclass comes back empty, with Inductor as well",
+    ),
+    "wrappers/metadata_that_the_class_compares": (
+        (2, 11),
+        {"raises": "'Lenient' object has no attribute 'extra'"},
+        _OF_A_WRAPPER,
+    ),
+    "wrappers/an_inner_tensor_that_may_be_missing": (
+        (2, 11),
+        {"raises": "'Described' object has no attribute 'extra'"},
+        _OF_A_WRAPPER,
+    ),
+    "wrappers/guards_on_an_inner_size": (
+        (2, 11),
+        {"raises": "'Described' object has no attribute 'extra'"},
+        _OF_A_WRAPPER,
+    ),
+    "wrappers/metadata_of_sizes_and_names": (
+        (2, 11),
+        {"raises": "'Described' object has no attribute 'extra'"},
+        _OF_A_WRAPPER,
+    ),
+    "wrappers/metadata_of_the_users_own_class": (
+        (2, 11),
+        {"raises": "'Described' object has no attribute 'extra'"},
+        _OF_A_WRAPPER,
+    ),
+    "subclasses/outer_sizes_differ_from_inner_ones": (
+        (2, 11),
+        {"raises": "'Stacked' object has no attribute 'scale'"},
+        _OF_A_WRAPPER,
+    ),
+    "wrappers/views_of_a_wrapper_as_inputs": ((2, 11), {"torch_wrong": _STRIDES, "fields": ("stride",)}, _STRIDES),
+    "subclasses/a_two_tensor_with_dynamic_sizes": ((2, 11), {"torch_wrong": _STRIDES, "fields": ("stride",)}, _STRIDES),
+    "wrappers/views_and_parts_with_sizes_in_them": ((2, 11), {"fields": ("base", "stride")}, _STRIDES),
+    "backends/compiled_branches_of_an_eager_cond": (
+        (2, 11),
+        {"raises": "This higher order operator doesn't work unless it is captured completely"},
+        "an eager `cond` is traced without what is compiled within, with Inductor as well",
+    ),
+    "pytrees/trees_in_a_dispatch_beside_transformers": ((2, 11), _TREES, "Dynamo raises, with Inductor as well"),
+    "pytrees/an_output_of_transformers_class": ((2, 11), _TREES, "Dynamo raises, with Inductor as well"),
+    "values/random_numbers_as_in_eager": (
+        (2, 12),
+        {"torch_wrong": "the numbers are not those of eager", "fields": ("value",)},
+        "with Inductor as well",
+    ),
+    # what torch has not, or does otherwise
+    "cached/a_budget_of_activation_memory_per_region": (
+        (2, 12),
+        {"raises": "no attribute 'region_activation_memory_budget'"},
+        "it came later",
+    ),
+    "containers/a_list_subclass_that_overrides_everything": (
+        (2, 12),
+        {"uncompiled": "Dynamo leaves it to Python"},
+        "such a list is not traced",
+    ),
+    "passing/a_float_that_is_returned": ((2, 11), _KEPT, "each value is a constant of a graph of its own"),
+    "thin/a_subclass_with_torch_function": ((2, 11), _RIGHT, "its result keeps its class"),
+    # what is bypassed
+    "switches/compiled_autograd_inside": ((2, 12), _NO_PROLOGUE, _PROLOGUE),
+    "switches/compiled_autograd_around_a_backward": ((2, 12), _NO_PROLOGUE, _PROLOGUE),
+    "switches/compiled_autograd_adds_to_gradients": ((2, 12), _NO_PROLOGUE, _PROLOGUE),
+    "switches/compiled_autograd_over_two_forwards": ((2, 12), _NO_PROLOGUE, _PROLOGUE),
+    "switches/compiled_autograd_asks_for_gradients": ((2, 12), _NO_PROLOGUE, _PROLOGUE),
+    "subclasses/a_dtensor_on_a_mesh_of_one": (
+        (2, 11),
+        {"bypass": "DTensorSpec has no stable identity"},
+        "a DTensor's specification is another class there",
+    ),
+    "pytrees/a_node_into_a_function_that_is_not_traced_strictly": (
+        (2, 11),
+        {"bypass": "torch.utils._pytree.TreeSpec"},
+        "the graph holds the tree itself",
+    ),
+    "values/a_check_of_data_fails": (
+        (2, 12),
+        {"bypass": "_check_message"},
+        "the graph holds the function that gives the message",
+    ),
+    "passing/functions_of_numpys": ((2, 12), {"bypass": "Wrapped function"}, "wrapped numpy functions are bypassed"),
+    "passing/operators_on_numpys_arrays": (
+        (2, 12),
+        {"bypass": "Wrapped function"},
+        "wrapped numpy functions are bypassed",
+    ),
+}
+
 
 def at_hand() -> tuple[int, int]:
     """Major and minor version of torch as installed here."""
@@ -102,5 +213,8 @@ def raises(case: Listed) -> str | None:
 
 
 def _otherwise(case: Listed) -> dict[str, Any]:
+    last, otherwise, _ = OLDER.get(case.word, ((0, 0), {}, ""))
+    if at_hand() <= last:
+        return otherwise
     first, last, otherwise, _ = OTHERWISE.get(case.word, (_NEVER, _NEVER, {}, ""))
     return otherwise if first <= at_hand() <= last else {}

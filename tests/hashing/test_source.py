@@ -301,7 +301,8 @@ def test_what_is_easy_to_overlook_is_part_of_a_function(text):
 
 def test_code_may_ask_what_the_class_of_a_value_is_called():
     """`type` has a descriptor for names, which says nothing; the names of the classes that are reached do."""
-    text = "class {name}:\n    def show(self):\n        return type(self).__name__\n\ndef f(x):\n    return {name}().show()\n"
+    text = "class {name}:\n    def show(self):\n        return type(self).__name__\n\n"
+    text += "def f(x):\n    return {name}().show()\n"
     assert digest(text.format(name="One")) == digest(text.format(name="One"))
     assert digest(text.format(name="One")) != digest(text.format(name="Two"))
 
