@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := PYTHONWARNINGS=ignore $(BIN)/pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-torch lint types tests exhaustive redis graphviz chromium wheel bench programs gpu-check clean
+.PHONY: help demo test test-all test-torch lint types bytecode tests exhaustive redis graphviz chromium wheel bench programs gpu-check clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,11 +47,16 @@ types: $(VENV)/.dev
 	$(PIP) install -q --no-deps --no-build-isolation --target .build/site .
 	cd .build && MYPYPATH=site ../$(BIN)/mypy --config-file ../pyproject.toml -p warmgraph
 
+# As pip leaves what it installs. A checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set, and each of a
+# thousand processes would compile the package's 230 files anew.
+bytecode: $(VENV)/.dev
+	@$(BIN)/python -m compileall -q backend cache hashing scripts warmgraph
+
 # Compiles use more than one core each: two at once, however many there are.
-tests: $(VENV)/.dev redis graphviz chromium
+tests: bytecode redis graphviz chromium
 	$(BIN)/pytest -n 2 --dist worksteal -m "not exhaustive"
 
-exhaustive: $(VENV)/.dev redis graphviz chromium ## the tests that `make test` leaves out: every pair, probe, construct and model
+exhaustive: bytecode redis graphviz chromium ## the tests that `make test` leaves out: every pair, probe, construct and model
 	$(BIN)/pytest -n 2 --dist worksteal -m exhaustive
 
 # Where it makes and keeps an environment for each version; elsewhere: ENVS=/folder.

@@ -25,6 +25,7 @@ from typing import Any
 
 from warmgraph.cache import new_key
 
+from .bytecode import compile_modules
 from .redis_server import redis_server
 
 RESULTS = Path(__file__).with_name("results") / "faults.json"
@@ -112,6 +113,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
+    compile_modules()
     found = []
     with redis_server() as port:
         if port is None:

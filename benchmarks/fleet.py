@@ -23,6 +23,7 @@ from typing import Any
 
 from warmgraph.cache import new_key
 
+from .bytecode import compile_modules
 from .redis_server import redis_server
 from .warm_start import MODELS, RESULTS, WORKER
 
@@ -67,6 +68,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS / "fleet.json")
     options = parser.parse_args()
+    compile_modules()
     found: dict[str, Any] = {"cpus": os.cpu_count(), "hosts": HOSTS, "backend": options.backend, "models": {}}
     with redis_server() as port:
         if port is None:

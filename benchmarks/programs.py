@@ -29,6 +29,7 @@ from typing import Any
 
 from warmgraph.cache import Outcome, new_key, read
 
+from .bytecode import compile_modules
 from .redis_server import redis_server
 from .table import print_rows
 from .warm_start import machine
@@ -157,6 +158,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="PROGRAM", help=f"of {', '.join(ALL)}")
     parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
+    compile_modules()
     if unknown := set(arguments.names) - ALL.keys():
         parser.error(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from .bytecode import compile_modules
 from .programs import PROGRAMS, tools
 from .table import print_rows
 from .warm_start import machine
@@ -122,6 +123,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    compile_modules()
     if arguments.serve:
         serve()
         return

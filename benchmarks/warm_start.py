@@ -24,6 +24,7 @@ from typing import Any
 
 from warmgraph.cache import new_key
 
+from .bytecode import compile_modules
 from .redis_server import redis_server
 from .table import budget_rows, print_rows
 
@@ -141,6 +142,7 @@ def main() -> int:
     parser.add_argument("--what", choices=("inference", "training"), default=None)
     parser.add_argument("--out", type=Path, default=RESULTS / "warm_start.json")
     options = parser.parse_args()
+    compile_modules()
     cases = [c for c in CASES if c[0] in options.models and options.what in (None, c[1])]
     summaries = []
     with redis_server() as port, tempfile.TemporaryDirectory(prefix="warmgraph-bench-") as folder:

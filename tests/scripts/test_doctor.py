@@ -19,7 +19,7 @@ from warmgraph.scripts.doctor.command import Check, Finding, Verdict, examine, o
 from warmgraph.scripts.doctor.server import check_server
 from warmgraph.scripts.doctor.settings import check_environment, check_settings, check_signing
 from warmgraph.scripts.doctor.store import check_folder, check_limits, check_torch_folder, file_system_of
-from warmgraph.scripts.doctor.toolchain import check_compiler, check_python, check_torch
+from warmgraph.scripts.doctor.toolchain import _bytecode, check_compiler, check_python, check_torch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -96,6 +96,15 @@ def test_a_check_that_hangs_or_breaks_hides_no_other(capsys: Any) -> None:
 
 
 # -- Python, torch, the compiler
+
+
+def test_modules_without_bytecode_are_a_warning(tmp_path: Path) -> None:
+    """Images are built without it; with it, or with the interpreter's own way of keeping none, nothing is said."""
+    (told,) = _bytecode(str(tmp_path / "toolchain.pyc"))
+    assert told.verdict is Verdict.WARNING
+    assert told.advice is not None and told.advice.endswith(f"compileall -q {ROOT}")
+    (tmp_path / "toolchain.pyc").touch()
+    assert list(_bytecode(str(tmp_path / "toolchain.pyc"))) == list(_bytecode(None)) == []
 
 
 def test_a_torch_that_does_not_import_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
