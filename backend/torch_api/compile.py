@@ -125,6 +125,9 @@ _TOGETHER = (
     ("inductor", "aten_distributed_optimizations.enable_overlap_scheduling"),
     ("inductor", "aten_distributed_optimizations.spmd_check"),
 )
+# What such a setting needs beside it: `spmd_check` is on by default in 2.12, and does nothing alone. (With overlap
+# scheduling, too, which counts by itself.)
+_ONLY_WITH = {"aten_distributed_optimizations.spmd_check": "reorder_for_compute_comm_overlap"}
 
 
 def ranks_compile_together() -> str | None:
@@ -133,11 +136,14 @@ def ranks_compile_together() -> str | None:
     if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
         return None
     for module, name in _TOGETHER:
-        if name in config_modules[module]._config and functools.reduce(
-            getattr, name.split("."), config_modules[module]
-        ):
+        if _is_set(module, name) and (name not in _ONLY_WITH or _is_set(module, _ONLY_WITH[name])):
             return f"{module}.{name} makes ranks talk to each other while they compile, and one that loads would not"
     return None
+
+
+def _is_set(module: str, name: str) -> bool:
+    settings = config_modules[module]
+    return name in settings._config and bool(functools.reduce(getattr, name.split("."), settings))
 
 
 def odd_graph(gm: GraphModule, inputs: Sequence[Any]) -> str | None:

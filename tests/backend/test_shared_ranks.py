@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import torch
+from warmgraph.backend.torch_api import versions
 
 PROGRAM = """
 import hashlib, json, os, sys, torch, torch.distributed as dist
@@ -151,7 +151,10 @@ def redis(tmp_path_factory, load_module):
         yield server
 
 
-@pytest.mark.skipif(torch.__version__.startswith("2.11."), reason="DTensors are bypassed, and ranks do not share")
+shares = pytest.mark.skipif(versions.at_hand() < (2, 13), reason="ranks share no code with collectives")
+
+
+@shares
 @pytest.mark.parametrize("world", [2, 4])
 def test_one_compile_per_distinct_graph_of_a_job(environment, tmp_path, redis, world):
     """Functional collectives on parts of the world, FSDP2, tensor parallelism on meshes of one and two dimensions.
@@ -198,6 +201,7 @@ dist.destroy_process_group()
 """
 
 
+@shares
 def test_code_in_which_a_setting_writes_the_rank_is_not_shared(environment, tmp_path, monkeypatch):
     """Inductor's bucketing gathers into a rank's own piece of a buffer, by its number."""
     monkeypatch.setitem(globals(), "PROGRAM", BUCKETS)
