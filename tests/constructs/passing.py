@@ -152,6 +152,18 @@ def functions_of_numpys(way):
 
 
 @case()
+def methods_and_indices_of_numpys_arrays(way):
+    """Reshaped, sliced, turned and reduced, by their methods and by indices."""
+
+    def function(x):
+        turned = x.reshape(4, -1).T
+        return turned[1:, ::2].mean(axis=0), x.flatten()[:5].cumsum(), turned.max(), x.shape[1]
+
+    means, sums, greatest, columns = way.compile(function)(numbers().numpy())
+    return [torch.as_tensor(array) for array in (means, sums, greatest)] + [columns]
+
+
+@case()
 def operators_on_numpys_arrays(way):
     """Arithmetic on arrays goes through wrappers of Dynamo's: of functions, operators, methods and attributes."""
     import numpy

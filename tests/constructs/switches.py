@@ -119,6 +119,32 @@ def specialised_by_the_user(way):
     return [compiled(x), compiled(torch.arange(8.0)), compiled(torch.arange(16.0)), compiled(torch.arange(7.0))]
 
 
+@case()
+def specialised_with_a_backward(way):
+    """For a size that the user named and for another one; gradients of each."""
+    compiled, found = way.compile(lambda x, w: (x @ w).relu()), []
+    w = torch.linspace(-1, 1, 8).reshape(4, 2).requires_grad_()
+    for rows in (5, 8, 6):
+        x = (torch.arange(rows * 4.0).reshape(rows, 4) / 7).requires_grad_()
+        torch._dynamo.mark_dynamic(x, 0, specialize_on=[lambda size: size == 8])
+        out = compiled(x, w)
+        out.sum().backward()
+        found.append([out, x.grad, w.grad.clone()])
+    return found
+
+
+@case()
+def specialised_in_two_inputs(way):
+    """Each has sizes of its own that the user named."""
+    compiled, found = way.compile(lambda x, y: (x.sum() * y, x + 1)), []
+    for rows, columns in ((5, 6), (8, 6), (5, 4), (8, 4)):
+        x, y = torch.arange(float(rows)), torch.arange(float(columns))
+        torch._dynamo.mark_dynamic(x, 0, specialize_on=[lambda size: size == 8])
+        torch._dynamo.mark_dynamic(y, 0, specialize_on=[lambda size: size == 4])
+        found.append(compiled(x, y))
+    return found
+
+
 def tripled(x):
     return x * 3
 

@@ -68,6 +68,33 @@ def jvp_and_vjp_in_the_graph(way):
 
 
 @case()
+def a_jvp_with_a_gradient(way):
+    """A derivative along a tangent, and its own gradient backwards: by both of its inputs."""
+
+    def function(x, t):
+        return jvp(lambda x: x.sin() * x, (x,), (t,))[1]
+
+    x, t = numbers().requires_grad_(), (numbers() + 1).requires_grad_()
+    out = way.compile(function)(x, t)
+    out.square().sum().backward()
+    return {"out": out, "x": x.grad, "t": t.grad}
+
+
+@case()
+def a_jvp_of_each_row(way):
+    """`vmap` around it, and two functions in a row within."""
+
+    def function(x, t):
+        def row(x, t):
+            value, along = jvp(lambda x: x.exp().cumsum(0), (x,), (t,))
+            return value, jvp(torch.tanh, (along,), (t,))[1]
+
+        return vmap(row)(x, t)
+
+    return way.compile(function)(numbers(), numbers() + 1)
+
+
+@case()
 def jacobians_in_the_graph(way):
     """Forward over backward, both ways round."""
 
