@@ -121,24 +121,3 @@ def scans_both_ways(way):
 
     with torch._dynamo.config.patch(capture_scalar_outputs=True):  # Inductor fails without
         return way.compile(function)(torch.ones(4), numbers())
-
-
-@case()
-def a_map_with_gradients(way):
-    """Over rows, with a captured parameter; both have gradients."""
-    scale = torch.linspace(0.5, 2.0, 4).requires_grad_()
-
-    def function(x):
-        return torch._higher_order_ops.map(lambda row, scale: (row.sin() * scale).cumsum(0), x, scale)
-
-    x = numbers().requires_grad_()
-    out = way.compile(function)(x)
-    out.square().sum().backward()
-    return {"out": out, "x": x.grad, "scale": scale.grad}
-
-
-@case()
-def a_map_of_dynamic_size(way):
-    """As many rows as there are, in one graph."""
-    compiled = way.compile(lambda x: torch._higher_order_ops.map(lambda row: row.softmax(0) + row, x), dynamic=True)
-    return [compiled(numbers(rows)) for rows in (3, 5, 2)]

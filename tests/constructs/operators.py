@@ -296,3 +296,26 @@ def an_index_out_of_bounds(way):
     right = compiled(numbers(), torch.tensor([0, 2]))
     outside = outcome(compiled, numbers(), torch.tensor([0, 5]))
     return {"right": right, "outside": outside, "again": compiled(numbers(), torch.tensor([1, 1]))}
+
+
+@case(torch_wrong="the compiled result is no view of something unseen", fields=("base",))
+def a_map_with_gradients(way):
+    """Over rows, with a captured parameter; both have gradients."""
+    scale = torch.linspace(0.5, 2.0, 4).requires_grad_()
+
+    def function(x):
+        return torch._higher_order_ops.map(lambda row, scale: (row.sin() * scale).cumsum(0), x, scale)
+
+    x = numbers(True)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        out = way.compile(function)(x)
+        out.square().sum().backward()
+    return {"out": out, "x": x.grad.clone(), "scale": scale.grad.clone()}
+
+
+@case(torch_wrong="the compiled result is no view of something unseen", fields=("base",))
+def a_map_of_dynamic_size(way):
+    """As many rows as there are, in one graph."""
+    compiled = way.compile(lambda x: torch._higher_order_ops.map(lambda row: row.softmax(0) + row, x), dynamic=True)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        return [compiled(torch.arange(rows * 4.0).reshape(rows, 4) / 7) for rows in (3, 5, 2)]
