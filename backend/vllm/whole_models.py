@@ -18,9 +18,9 @@ _DYNAMO_TRACE_ONCE = 2
 
 def skip_unusable_files() -> None:
     """Called when a process first names our backend. Imports nothing; a vLLM that reads otherwise is left alone."""
-    decorators = sys.modules.get("vllm.compilation.decorators")
-    read = getattr(decorators, "_try_load_aot_compiled_fn", None)
-    if decorators is None or "finalize_loading" not in getattr(getattr(read, "__code__", None), "co_names", ()):
+    decorators: Any = sys.modules.get("vllm.compilation.decorators")
+    read: Any = getattr(decorators, "_try_load_aot_compiled_fn", None)
+    if "finalize_loading" not in getattr(getattr(read, "__code__", None), "co_names", ()):
         return  # not loaded, or it reads any backend's, or this was done before
 
     @functools.wraps(read)
