@@ -48,7 +48,7 @@ types: $(VENV)/.dev
 	cd .build && MYPYPATH=site ../$(BIN)/mypy --config-file ../pyproject.toml -p warmgraph
 
 # As pip leaves what it installs. A checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set, and each of a
-# thousand processes would compile the package's 230 files anew.
+# thousand processes would compile the 230 files that it loads anew.
 bytecode: $(VENV)/.dev
 	@$(BIN)/python -m compileall -q backend cache hashing scripts warmgraph
 

@@ -49,6 +49,9 @@ def __getattr__(name: str) -> Any:
         except (ImportError, AttributeError) as error:
             return _plain(name, str(error))
         backend.prepare()
+        from .vllm.whole_models import skip_unusable_files
+
+        skip_unusable_files()
         return getattr(backend, name)
     if name == "unsupported":
         try:

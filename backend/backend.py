@@ -25,7 +25,6 @@ from .torch_api.generated_code.lazy_module import use_lazy_debug_module
 from .torch_api.ranks.places import listen
 from .torch_api.versions.plain import compile_plainly, not_as_needed, tell_once
 from .typing import Compiler
-from .vllm.whole_models import skip_unusable_files
 
 if TYPE_CHECKING:
     from .frames.frames import Frames
@@ -111,7 +110,6 @@ class Backend:
         use_lazy_debug_module()
         attempt("profile", current.strict, watch_sizes)
         attempt("ranks", current.strict, listen)
-        attempt("vllm", current.strict, skip_unusable_files)
         if current.frames and frames_unsupported() is None:
             attempt("frame", current.strict, _watch_frames)
         if current.url is not None and current.mode is not Mode.OFF:

@@ -30,7 +30,7 @@ _FUNCTIONS = (
     "torch.amp.autocast_mode._exit_autocast",
     "torch.autograd.function.FunctionCtx",
     "torch._dynamo.utils.numpy_attr_wrapper",
-    "torch._check",  # a node of its own before 2.13
+    "torch._check",  # stays in the graph before 2.13
     *(
         f"torch._functorch.predispatch.{name}"
         for name in """

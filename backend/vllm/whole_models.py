@@ -17,7 +17,10 @@ _DYNAMO_TRACE_ONCE = 2
 
 
 def skip_unusable_files() -> None:
-    """Called when a process first names our backend. Imports nothing; a vLLM that reads otherwise is left alone."""
+    """Called when our backend is named, as vLLM does for each model. Imports nothing.
+
+    A vLLM that reads otherwise is left alone. So is one that is imported after something else named the backend.
+    """
     decorators: Any = sys.modules.get("vllm.compilation.decorators")
     read: Any = getattr(decorators, "_try_load_aot_compiled_fn", None)
     if "finalize_loading" not in getattr(getattr(read, "__code__", None), "co_names", ()):

@@ -102,7 +102,7 @@ def test_modules_without_bytecode_are_a_warning(tmp_path: Path) -> None:
     """Images are built without it; with it, or with the interpreter's own way of keeping none, nothing is said."""
     (told,) = _bytecode(str(tmp_path / "toolchain.pyc"))
     assert told.verdict is Verdict.WARNING
-    assert told.advice is not None and told.advice.endswith(f"compileall -q {ROOT}")
+    assert told.advice is not None and f"compileall -q {ROOT}/" in told.advice
     (tmp_path / "toolchain.pyc").touch()
     assert list(_bytecode(str(tmp_path / "toolchain.pyc"))) == list(_bytecode(None)) == []
 
