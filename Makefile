@@ -50,7 +50,7 @@ types: $(VENV)/.dev
 # As pip leaves what it installs. A checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set, and each of a
 # thousand processes would compile the 230 files that it loads anew.
 bytecode: $(VENV)/.dev
-	@$(BIN)/python -m compileall -q backend cache hashing scripts warmgraph
+	@$(BIN)/python -m benchmarks.bytecode
 
 # Compiles use more than one core each: two at once, however many there are.
 tests: bytecode redis graphviz chromium

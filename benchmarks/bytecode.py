@@ -17,3 +17,7 @@ def compile_modules() -> None:
         folders = (found.submodule_search_locations if found else None) or ()
         for folder in folders[:1]:  # in a checkout the package's second one is the root, with all that lies there
             compileall.compile_dir(folder, quiet=2)
+
+
+if __name__ == "__main__":
+    compile_modules()

@@ -123,10 +123,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    compile_modules()
     if arguments.serve:
         serve()
         return
+    compile_modules()
     rounds = []
     for _ in range(arguments.rounds):
         with tempfile.TemporaryDirectory(prefix="warmgraph-vllm-") as folder:

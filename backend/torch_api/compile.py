@@ -136,14 +136,15 @@ def ranks_compile_together() -> str | None:
     if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
         return None
     for module, name in _TOGETHER:
-        if _is_set(module, name) and (name not in _ONLY_WITH or _is_set(module, _ONLY_WITH[name])):
+        if setting(module, name) and (name not in _ONLY_WITH or setting(module, _ONLY_WITH[name])):
             return f"{module}.{name} makes ranks talk to each other while they compile, and one that loads would not"
     return None
 
 
-def _is_set(module: str, name: str) -> bool:
+def setting(module: str, name: str) -> Any:
+    """A setting of `module` by its dotted name; None where this torch has none of that name."""
     settings = config_modules[module]
-    return name in settings._config and bool(functools.reduce(getattr, name.split("."), settings))
+    return functools.reduce(getattr, name.split("."), settings) if name in settings._config else None
 
 
 def odd_graph(gm: GraphModule, inputs: Sequence[Any]) -> str | None:

@@ -112,25 +112,12 @@ OLDER: dict[str, tuple[tuple[int, int], dict[str, Any], str]] = {
         {"raises": "'Lenient' object has no attribute 'extra'"},
         _OF_A_WRAPPER,
     ),
-    "wrappers/an_inner_tensor_that_may_be_missing": (
-        (2, 11),
-        {"raises": "'Described' object has no attribute 'extra'"},
-        _OF_A_WRAPPER,
-    ),
-    "wrappers/guards_on_an_inner_size": (
-        (2, 11),
-        {"raises": "'Described' object has no attribute 'extra'"},
-        _OF_A_WRAPPER,
-    ),
-    "wrappers/metadata_of_sizes_and_names": (
-        (2, 11),
-        {"raises": "'Described' object has no attribute 'extra'"},
-        _OF_A_WRAPPER,
-    ),
-    "wrappers/metadata_of_the_users_own_class": (
-        (2, 11),
-        {"raises": "'Described' object has no attribute 'extra'"},
-        _OF_A_WRAPPER,
+    **dict.fromkeys(
+        """
+        wrappers/an_inner_tensor_that_may_be_missing wrappers/guards_on_an_inner_size
+        wrappers/metadata_of_sizes_and_names wrappers/metadata_of_the_users_own_class
+        """.split(),
+        ((2, 11), {"raises": "'Described' object has no attribute 'extra'"}, _OF_A_WRAPPER),
     ),
     "subclasses/outer_sizes_differ_from_inner_ones": (
         (2, 11),

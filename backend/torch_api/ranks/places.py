@@ -8,7 +8,6 @@ is every rank's. Inductor asks only in passes that settings switch on.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ import torch
 from warmgraph.hashing import fact
 
 from .. import patches
-from ..compile import inductor_config
+from ..compile import inductor_config, setting
 from ..generated_code.wrapper_module import Payload
 from .group_names import Unknown, group_names, with_groups
 
@@ -62,8 +61,7 @@ def rank_in_code() -> dict[str, Any]:
 
 
 def _any_set(names: Sequence[str]) -> bool:
-    known = [name.split(".") for name in names if name in inductor_config._config]
-    return any(functools.reduce(getattr, path, inductor_config) not in (None, False, "none") for path in known)
+    return any(setting("inductor", name) not in (None, False, "none") for name in names)
 
 
 def can_tell() -> bool:

@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from warmgraph.backend.torch_api.frames.seen import unsupported
+from warmgraph.backend import frames_unsupported
 from warmgraph.backend.verify.isolated import impossible_here
 from warmgraph.backend.verify.verified import VerifiedHit
 
@@ -106,7 +106,7 @@ def test_hits_that_agree_are_left_alone_and_leave_no_trace(run_python, cold):
     with_frames = run(run_python, 2, *ALL, WARMGRAPH_VERIFY="1")  # a frame that is restored is traced as well, then
     assert [one["stats"]["hits"] for one in (plain, checked, with_frames)] == [len(ALL)] * 3
     assert checked["out"] == with_frames["out"] == plain["out"]
-    assert with_frames["stats"]["verified"] == (2 if unsupported() is None else 1) * len(ALL)
+    assert with_frames["stats"]["verified"] == (2 if frames_unsupported() is None else 1) * len(ALL)
     found = verdicts(checked)
     assert {name: e["reason"] for name, e in found.items()} == {
         **dict.fromkeys(["scaled", "mutating", "with_gradient", "forward"], None),
