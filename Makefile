@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := PYTHONWARNINGS=ignore $(BIN)/pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-torch lint types bytecode tests exhaustive redis graphviz chromium wheel bench programs gpu-check clean
+.PHONY: help demo test test-all test-torch lint types bytecode tests exhaustive redis graphviz chromium triton wheel bench programs gpu-check clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,7 +53,7 @@ bytecode: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.bytecode
 
 # Compiles use more than one core each: two at once, however many there are.
-tests: bytecode redis graphviz chromium
+tests: bytecode redis graphviz chromium triton
 	$(BIN)/pytest -n 2 --dist worksteal -m "not exhaustive"
 
 exhaustive: bytecode redis graphviz chromium ## the tests that `make test` leaves out: every pair, probe, construct and model
@@ -76,6 +76,12 @@ graphviz: ## the program `dot`; without it the tests that ask it are skipped, an
 chromium: ## a real Chromium for the page's tests; without one they are skipped, and the rest runs
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
 	  sh .ci/install-chromium || echo "the page's tests will be skipped: no Chromium could be installed" >&2
+
+# The one for torch 2.13. Not into the environment: torch asks whether there is one, and its build for CPUs comes without. Some 200 MB.
+triton: $(VENV)/.dev ## Triton for the tests with a pretended GPU, beside the environment; without it they are skipped
+	@test -d .build/triton/triton || \
+	  $(PIP) install -q --no-deps --target .build/triton triton==3.7.1 || \
+	  echo "tests for GPUs will be skipped: no Triton could be installed" >&2
 
 wheel: $(VENV)/.dev ## build the wheel into dist/
 	rm -rf dist build && $(BIN)/python -m build --no-isolation --wheel -o dist . >/dev/null

@@ -2,6 +2,7 @@
 
 from .build import KeyContext, key_of
 from .cache_hash import cache_hash
+from .encoding.devices import device_text, for_current_device
 from .encoding.distributed import groups_come_as_inputs, is_group, is_mesh
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
@@ -38,7 +39,9 @@ __all__ = [
     "describe",
     "described",
     "encode",
+    "device_text",
     "fact",
+    "for_current_device",
     "foreign",
     "graph_modules",
     "groups_come_as_inputs",

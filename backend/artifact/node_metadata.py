@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import meta_value
+from warmgraph.hashing import device_text, meta_value
 
 _TORCH = str(Path(torch.__file__).parent)
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)')
@@ -71,7 +71,7 @@ def _described(value: Any) -> str:
     """`float32[s77, 8]`, with the device if it is not the CPU; a symbol's expression; empty for what has no shape."""
     if isinstance(value, torch.Tensor):
         sizes = ", ".join([str(size) for size in value.size()])
-        device = "" if value.device.type == "cpu" else f" {value.device}"
+        device = "" if value.device.type == "cpu" else f" {device_text(value.device)}"
         return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]{device}"
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return str(value.node.expr)

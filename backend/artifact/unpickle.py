@@ -165,14 +165,24 @@ def _give(made: Any, state: Any, place: tuple[str, str]) -> None:
         if type(attributes) is not dict:
             refuse("a state", ".".join(place))
         for name, value in attributes.items():
-            if type(name) is not str or name.startswith("__") or not _is_data(kind, name):
+            if type(name) is not str or not (_describes(name, value) or _is_data(kind, name)):
                 refuse("a field", f"{'.'.join(place)}: {name!r:.80}")
             object.__setattr__(made, name, value)
+
+
+def _describes(name: str, value: Any) -> bool:
+    """What a kernel has of the function that it was made of: texts (its globals are taken off before it is kept)."""
+    return name in _OF_FUNCTIONS and (value is None or type(value) is str)
+
+
+_OF_FUNCTIONS = {"__doc__", "__globals__", "__module__", "__name__", "__qualname__"}
 
 
 @functools.cache
 def _is_data(cls: type, name: str) -> bool:
     """Whether an instance may be given this attribute: in a dataclass it does not stand in the place of a method."""
+    if name.startswith("__"):
+        return False
     fields = getattr(cls, "__dataclass_fields__", None)
     if fields is None or name in fields:
         return True
@@ -194,7 +204,7 @@ def _known(module: str, name: str) -> _Known:
     if (module, name) == GRAPH:
         return _Known(_graph, _KeptGraph)
     if (module, name) in _CALLS:
-        return _Known(_REFERRED.get((module, name)), _CALLS[module, name])
+        return _Known(_REFERRED.get((module, name)), _CALLS[module, name], data=(module, name) in _WITH_STATE)
     if DATA.get(module) == "*" and "__dataclass_fields__" in vars(_class(module, name)):
         return _bare(_class(module, name))
     if module == VIEWS and name.endswith(ENDS_OF_VIEWS):
@@ -312,6 +322,8 @@ def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+# The signature of a Triton kernel: arguments, then what these have beside a name and a kind.
+_WITH_STATE = {("inspect", "Parameter"), ("inspect", "Signature")}
 _VALUES = {("builtins", "complex"), ("builtins", "range"), ("builtins", "slice")}
 _REFERRED: dict[tuple[str, str], Any] = {("torch", "Size"): torch.Size, ("torch", "device"): torch.device}
 _CALLS: dict[tuple[str, str], Callable[..., Any]] = {

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 from warmgraph.cache import Hit, Reason, Role
-from warmgraph.hashing import Key
+from warmgraph.hashing import Key, for_current_device
 
 from ..artifact.cpp_kernels import built_files
 from ..cudagraphs.autotune_choices import apply_autotune_choice, hear_bundling
@@ -27,6 +27,7 @@ from ..torch_api.loading import count_as_compiled, emit_triton
 from ..torch_api.opaque import with_classes, without_classes
 from ..torch_api.settings import inductor_options
 from ..typing import Bypass, Compiled, NotSerialisable, OnSkip, Packed, Request, Run
+from .any_device import text_without_device, to_current_device, without_device
 from .names import renamer
 
 
@@ -62,6 +63,10 @@ class Inductor:
         kept = ("_serialized_original_gm", "_original_gm")  # the latter still there on torch 2.12
         if any(getattr(graph, name, None) is not None for graph in graphs for name in kept):
             raise NotSerialisable("wrap_inductor_compiled_regions keeps a graph as a pickle of its own")
+        if for_current_device():
+            for graph in graphs:
+                without_device(graph)
+            texts = {name: text_without_device(text) for name, text in texts.items()}
         # Parsing their source again would be a third of a load.
         bytecode = {g.cache_key: dump_module(g.source_code) for g in graphs if isinstance(g, compat.CompiledFxGraph)}
         files = built_files(compiled.kernels).items()
@@ -102,6 +107,7 @@ def _without_texts(result: Any) -> tuple[Any, dict[str, str]]:
     """A copy of `result` without what only people read, and that."""
     texts: dict[str, str] = {}
     result = copy.copy(result)
+    result.forward_time_taken_ns = result.backward_time_taken_ns = 0  # ranks that compile the same keep the same bytes
     for side in ("compiled_fw", "compiled_bw"):
         holder = getattr(result, side)
         if holder is None or not isinstance(holder.result, compat.CompiledFxGraph):
@@ -180,6 +186,8 @@ def _attach_code(graph: Any, constants: Any, payload: Payload, rename: Callable[
             for strides in graph.output_strides
         ]
     attempt("tuning", False, apply_autotune_choice, graph)
+    if for_current_device():
+        to_current_device(graph)
     emit_triton(graph)
     module = run_module(graph.source_code, payload.bytecode.get(graph.cache_key), constants.unwrap(graph))
     graph.current_callable = module.call

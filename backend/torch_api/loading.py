@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,8 +63,14 @@ def variables_of_kernels() -> dict[str, str]:
 
 def emit_triton(graph: Any) -> None:
     """Put the entry's cubins and chosen configurations where Triton looks for them."""
-    if graph._triton_bundle:
-        TritonBundler.read_and_emit(graph._triton_bundle)
+    bundle = graph._triton_bundle
+    if bundle and any(kernel.device is None for kernel in bundle.kernel_artifacts):
+        # Of no device. torch would put them into a folder "None", and looks for them in the current device's.
+        here = torch.accelerator.current_device_index()
+        kernels = [dataclasses.replace(kernel, device=here) for kernel in bundle.kernel_artifacts]
+        bundle = dataclasses.replace(bundle, kernel_artifacts=kernels)
+    if bundle:
+        TritonBundler.read_and_emit(bundle)
 
 
 def count_as_compiled(graph: Any) -> None:

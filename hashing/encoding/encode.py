@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .devices import device_text
 from .distributed import GroupOf, stands_for
 
 # torch's plain value types whose str() is their one public name ("torch.float32").
@@ -65,8 +66,10 @@ def _plain(value: Any) -> str | None:
         return str(value)
     if kind is float:
         return f"f{float.hex(value)}" if value == value else "fnan"
-    if kind in _NAMED or kind is torch.device:
+    if kind in _NAMED:
         return f"<{kind.__name__} {value}>"
+    if kind is torch.device:
+        return f"<device {device_text(value)}>"
     if value is Ellipsis:
         return "..."
     if kind is complex:

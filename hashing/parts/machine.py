@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..encoding.devices import device_text, for_current_device, is_current
 from ..encoding.encode import Uncacheable
 
 # Flags that the kernel makes up or that no compiler can use: mitigations, timers, topology, virtualisation.
@@ -50,9 +51,10 @@ def machine(devices: Iterable[torch.device]) -> dict[str, Any]:
     if unknown := types - {"cpu", "cuda", "meta"}:
         raise Uncacheable(f"code for {', '.join(sorted(unknown))}: nothing in the key would say which hardware it fits")
     # Generated code names device indices; a factory without one means the current device.
-    facts: dict[str, Any] = {"devices": sorted(map(str, devices))}
+    facts: dict[str, Any] = {"devices": sorted(set(map(device_text, devices)))}
     if types - {"cpu"} and torch.accelerator.is_available():
-        facts["current_device"] = torch.accelerator.current_device_index()
+        anywhere = for_current_device() and all(d.index is None or is_current(d) for d in devices if d.type != "cpu")
+        facts["current_device"] = "any" if anywhere else torch.accelerator.current_device_index()
     if "cpu" in types:
         facts["cpu"] = cpu()
     if "cuda" in types:

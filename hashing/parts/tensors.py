@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .. import torch_names
+from ..encoding.devices import device_text
 from ..encoding.distributed import on_every_rank
 from ..encoding.encode import Cause, Uncacheable, encode, importable_name
 from ..origin import is_torch_or_stdlib, replaced_within
@@ -66,7 +67,7 @@ def _metadata(tensor: torch.Tensor, real: torch.Tensor, number: SymText) -> str:
         kind = "a quantized input" if real.is_quantized else f"an input of layout {real.layout}"
         raise Uncacheable(f"{kind}; only plain strided tensors are cached")
     return (
-        f"{real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
+        f"{real.dtype} {device_text(real.device)} size {_numbers(tensor.size(), number)} "
         f"stride {_numbers(tensor.stride(), number)} offset {number(tensor.storage_offset())} "
         f"{_flags(real)}"
     ).rstrip()
@@ -102,7 +103,7 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
         f"{name}: {_describe_part(symbolic[0][name], part, number, of_torch)}" for name, part in parts.items()
     )
     outer = (
-        f"{own} {real.dtype} {real.device} size {_numbers(tensor.size(), number)} "
+        f"{own} {real.dtype} {device_text(real.device)} size {_numbers(tensor.size(), number)} "
         f"stride {_numbers(tensor.stride(), number)} [{_flags(real)}]"
     )
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.

@@ -444,3 +444,39 @@ def test_no_data_stands_in_the_place_of_a_method():
     place = ("torch._functorch._aot_autograd.schemas", "ViewAndMutationMeta")
     with pytest.raises(NotAllowed, match="make_runtime_safe"):
         unpickle(op(name(*place) + b")\x81", {"make_runtime_safe": 1}, b"b"))
+
+
+def test_the_signature_of_a_kernel_comes_back():
+    """What Triton keeps of a kernel's function: its parameters, and what they have beside a name."""
+
+    def kernel(x, n: int, block: str = "x") -> None: ...
+
+    assert realise(read(pickle.dumps(inspect.signature(kernel), protocol=5))) == inspect.Signature(
+        [
+            inspect.Parameter("x", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            inspect.Parameter("n", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="int"),
+            inspect.Parameter("block", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="x", annotation="str"),
+        ],
+        return_annotation="None",
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "taken"),
+    [
+        ({"__doc__": "text", "__name__": "kernel", "__globals__": None}, True),
+        ({"__globals__": {}}, False),
+        ({"__doc__": ["a list"]}, False),
+        ({"__class__": "text"}, False),
+        ({"__dict__": None}, False),
+        ({"__reduce__": "text"}, False),
+    ],
+)
+def test_of_special_names_only_texts_of_a_function_are_given(state, taken):
+    """A kernel has its function's name and documentation, as text."""
+    data = op(name("torch._inductor.runtime.coordinate_descent_tuner", "CoordescTuner") + b")\x81", state, b"b")
+    if taken:
+        assert vars(realise(read(data))) == state
+    else:
+        with pytest.raises(NotAllowed):
+            realise(read(data))

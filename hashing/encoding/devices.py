@@ -1,0 +1,29 @@
+"""Devices in keys: by their names, or as the current one, where torch generates code that runs on whichever that is.
+
+Such code is what `torch.compiler.config.compile_on_one_rank` asks for, since torch 2.14: a graph has no accelerator but
+the current one (torch raises else), and the index of that is found when the code runs. So a rank on `cuda:3` may run
+what a rank on `cuda:0` compiled, and their keys are equal.
+"""
+
+from __future__ import annotations
+
+import torch
+
+
+def for_current_device() -> bool:
+    """Whether torch generates code for whichever device is current where it runs."""
+    return getattr(torch.compiler.config, "compile_on_one_rank", False) is True
+
+
+def is_current(device: torch.device) -> bool:
+    """Whether code that is generated for `device` runs on whichever is current."""
+    if device.index is None or not for_current_device():
+        return False
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None or accelerator.type != device.type:
+        return False
+    return device.index == torch.accelerator.current_device_index()
+
+
+def device_text(device: torch.device) -> str:
+    return f"{device.type}:current" if is_current(device) else str(device)

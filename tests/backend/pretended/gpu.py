@@ -1,0 +1,183 @@
+"""A GPU that is not there, in a process of its own. A compile for it is real, up to the kernel that nobody can launch.
+
+Dynamo, AOTAutograd, Inductor's lowering, Triton and ptxas do what they do on an H100: none of them needs the device,
+only its properties. What asks the driver is answered here, and in device.cpp. Tensors on the device are fake ones; what
+is loaded onto it is noted.
+
+    ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # of test_pretended_gpu.py
+    import gpu
+    gpu.pretend(1, library)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import types
+from typing import Any
+
+import torch
+import torch._dynamo.device_interface as interfaces
+import torch._inductor.config
+import torch.utils._triton
+from torch._subclasses import fake_tensor
+
+# (path of a cubin, name of its function, shared memory, index of the device), in order.
+loaded: list[tuple[Any, ...]] = []
+
+_H100 = types.SimpleNamespace(
+    name="NVIDIA H100 80GB HBM3",
+    major=9,
+    minor=0,
+    total_memory=80 << 30,
+    multi_processor_count=132,
+    warp_size=32,
+    regs_per_multiprocessor=65536,
+    max_threads_per_multi_processor=2048,
+    max_threads_per_block=1024,
+    shared_memory_per_block=49152,
+    shared_memory_per_block_optin=232448,
+    shared_memory_per_multiprocessor=233472,
+    L2_cache_size=50 << 20,
+    gcnArchName="",
+    is_integrated=0,
+)
+
+
+def pretend(index: int, library: str, count: int = 2) -> None:
+    """From now on this process has `count` GPUs, and `index` is the current one. Not to be undone.
+
+    library: device.cpp, built (test_pretended_gpu.py) and loaded before torch.
+    """
+    ctypes.CDLL(library).pretend_current_device(index)
+    _cuda(index, count)
+    _accelerator(index)
+    _interface(index)
+    _inductor()
+    _triton(index)
+
+
+def fake_mode() -> fake_tensor.FakeTensorMode:
+    """In which tensors on the device can be made."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    return fake_tensor.FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+
+
+def _stream(index: int) -> Any:
+    return torch.Stream(stream_id=0, device_index=index, device_type=1)
+
+
+def _put(owner: Any, **values: Any) -> None:
+    for name, value in values.items():
+        setattr(owner, name, value)
+
+
+def _cuda(index: int, count: int) -> None:
+    properties = lambda *_, **__: _H100  # noqa: E731
+    _put(
+        torch.cuda,
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        _lazy_init=lambda: None,
+        device_count=lambda: count,
+        current_device=lambda: index,
+        current_stream=lambda *_: _stream(index),
+        set_device=lambda device: None,
+        synchronize=lambda *_: None,
+        get_device_properties=properties,
+        _get_device_properties=properties,
+        get_device_capability=lambda *_: (9, 0),
+        get_device_name=lambda *_: _H100.name,
+        get_rng_state=lambda *_: torch.zeros(16, dtype=torch.uint8),
+        set_rng_state=lambda *_: None,
+        is_bf16_supported=lambda *_, **__: True,
+        is_current_stream_capturing=lambda: False,
+        _exchange_device=lambda device: index,
+        _maybe_exchange_device=lambda device: index,
+    )
+    if hasattr(fake_tensor, "init_gpu_context"):  # it makes a tensor on the device
+        _put(fake_tensor, init_gpu_context=lambda *_: None)
+    _put(torch.cuda.graphs, _cuda_isCurrentStreamCapturing=lambda: False)
+    _put(torch._C, _cuda_getDevice=lambda: index, _cuda_setDevice=lambda device: None)
+    for name, answer in {
+        "_cuda_getCurrentRawStream": lambda device: 0,
+        "_cuda_cudaCachingAllocator_is_enabled": lambda: True,
+    }.items():
+        if not hasattr(torch._C, name):  # in a build without CUDA
+            _put(torch._C, **{name: answer})
+
+
+def _accelerator(index: int) -> None:
+    _put(
+        torch.accelerator,
+        is_available=lambda: True,
+        current_accelerator=lambda check_available=False: torch.device("cuda"),
+        current_device_index=lambda: index,
+        current_stream=lambda *_: _stream(index),
+    )
+
+
+def _interface(index: int) -> None:
+    cuda = interfaces.CudaInterface
+    for name, answer in {
+        "exchange_device": lambda device: index,
+        "maybe_exchange_device": lambda device: index,
+        "set_device": lambda device: None,
+        "current_device": lambda: index,
+        "is_available": lambda: True,
+        "device_count": lambda: 2,
+        "synchronize": lambda *_: None,
+        "get_compute_capability": lambda *_: 90,
+        "get_device_properties": lambda *_: _H100,
+    }.items():
+        setattr(cuda, name, staticmethod(answer))
+    cuda.Worker.get_device_properties = staticmethod(lambda *_: _H100)
+    cuda.Worker.current_device = staticmethod(lambda: index)
+
+
+def _inductor() -> None:
+    """Its patterns are traced with real tensors on the device: attention's and padding's are left out."""
+    from torch._inductor.fx_passes import fuse_attention, misc_patterns, pad_mm
+
+    torch._inductor.config.joint_graph_constant_folding = False  # it computes on the device
+    torch._inductor.config.compile_threads = 1
+    _put(fuse_attention, _sfdp_init=lambda *_, **__: None)
+    _put(pad_mm, _pad_mm_init=lambda *_, **__: None)
+    _put(misc_patterns, _misc_patterns_init=lambda *_, **__: None)
+    from torch._inductor.runtime import static_triton_launcher
+
+    static_triton_launcher.StaticallyLaunchedCudaKernel.C_impl = _Launcher  # type: ignore[assignment]
+
+
+# The module (since torch 2.13), the function, its registers, what it spills.
+_ANSWER = (1, 1, 32, 0) if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13) else (1, 32, 0)
+
+
+class _Launcher:
+    """torch's launcher in C++."""
+
+    @staticmethod
+    def _load_kernel(*what: Any) -> tuple[int, ...]:
+        loaded.append(what)
+        return _ANSWER
+
+
+def _triton(index: int) -> None:
+    import triton
+    from triton.backends.nvidia import driver
+
+    def init(self: Any) -> None:
+        self.utils = types.SimpleNamespace(
+            load_binary=lambda *_: (0, 0, 0, 0, 1024),
+            get_device_properties=lambda _: {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32},
+        )
+        self.launcher_cls = lambda *_, **__: lambda *_, **__: None
+        self.get_current_device = lambda: index
+        self.set_current_device = lambda device: None
+        self.get_current_stream = lambda device: 0
+        self.get_device_capability = lambda *_: (9, 0)
+
+    driver.CudaDriver.__init__ = init
+    driver.CudaDriver.is_active = staticmethod(lambda: True)
+    torch.utils._triton.has_triton = lambda *_, **__: True
+    triton.runtime.driver.set_active(driver.CudaDriver())
