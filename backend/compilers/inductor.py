@@ -23,9 +23,10 @@ from ..torch_api import compile as compat
 from ..torch_api.changes.tables import import_inductor
 from ..torch_api.donated_buffers import spared, take_donated
 from ..torch_api.generated_code.wrapper_module import Payload, dump_module, run_module
-from ..torch_api.loading import count_as_compiled, emit_triton
+from ..torch_api.loading import count_as_compiled
 from ..torch_api.opaque import with_classes, without_classes
 from ..torch_api.settings import inductor_options
+from ..torch_api.triton_bundle import binaries_alone, emit_triton
 from ..typing import Bypass, Compiled, NotSerialisable, OnSkip, Packed, Request, Run
 from .any_device import text_without_device, to_current_device, without_device
 from .names import renamer
@@ -116,6 +117,7 @@ def _without_texts(result: Any) -> tuple[Any, dict[str, str]]:
         holder.result = graph = copy.copy(holder.result)
         setattr(result, side, holder)
         graph.cache_linemap = None
+        attempt("tuning", False, binaries_alone, graph)
         without_classes(graph)
         # The rest of these are for compiling; one of them drags Inductor's decompositions into every load.
         graph.fx_kwargs = {name: value for name, value in graph.fx_kwargs.items() if not callable(value)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,6 @@ import torch._dynamo
 from torch._functorch._aot_autograd.aot_autograd_result import serialize_graph_module
 from torch._guards import TracingContext, tracing
 from torch._inductor.metrics import CachedMetricsHelper
-from torch._inductor.triton_bundler import TritonBundler
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -59,18 +57,6 @@ def variables_of_kernels() -> dict[str, str]:
     """Environment variables that a C++ kernel's generated init function reads: the way to a tensor's memory."""
     pointer = torch._C._dynamo.guards._torchinductor_pyobject_tensor_data_ptr
     return {"_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR": str(pointer)}
-
-
-def emit_triton(graph: Any) -> None:
-    """Put the entry's cubins and chosen configurations where Triton looks for them."""
-    bundle = graph._triton_bundle
-    if bundle and any(kernel.device is None for kernel in bundle.kernel_artifacts):
-        # Of no device. torch would put them into a folder "None", and looks for them in the current device's.
-        here = torch.accelerator.current_device_index()
-        kernels = [dataclasses.replace(kernel, device=here) for kernel in bundle.kernel_artifacts]
-        bundle = dataclasses.replace(bundle, kernel_artifacts=kernels)
-    if bundle:
-        TritonBundler.read_and_emit(bundle)
 
 
 def count_as_compiled(graph: Any) -> None:

@@ -9,6 +9,7 @@ using Guard = c10::impl::FakeGuardImpl<c10::DeviceType::CUDA>;
 namespace at {
 struct CUDAHooks final : CUDAHooksInterface {
   CUDAHooks(CUDAHooksArgs) {}
+  void init() const override {}
   bool hasPrimaryContext(DeviceIndex) const override {
     return true;
   }

@@ -1,6 +1,8 @@
-"""One fresh process with a pretended GPU (`gpu.py`): compile a graph for it through warmgraph, and say what was done.
+"""One fresh process with a pretended GPU (`gpu.py`): graphs compiled for it through warmgraph; says what was done.
 
-program.py LIBRARY CASE MODE INDEX [any]      any: torch.compiler.config.compile_on_one_rank
+program.py LIBRARY CASE,... MODE INDEX [any|workers]
+
+any: torch.compiler.config.compile_on_one_rank. workers: Triton is run by processes of its own, as it is by default.
 """
 
 import ctypes
@@ -15,14 +17,17 @@ STARTED = []
 def note(event, arguments):
     """Processes that are started: ptxas is one."""
     if event in ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system"):
-        STARTED.append(str(arguments[0]))
+        STARTED.append(" ".join(map(str, arguments[1])))
 
 
 sys.addaudithook(note)
 
 import gpu  # noqa: E402
 import torch  # noqa: E402
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
 from torch._dynamo.utils import counters  # noqa: E402
+from torch._inductor import async_compile  # noqa: E402
 
 import warmgraph  # noqa: E402
 
@@ -69,43 +74,107 @@ def mutation(new):
     return f, (new(64, 32), new(32))
 
 
-CASES = {f.__name__: f for f in (pointwise, several, training, factories, random, sizes, mutation)}
+def foreach(new):
+    def f(weights, gradients):
+        torch._foreach_mul_(weights, 0.99)
+        torch._foreach_add_(weights, gradients, alpha=-0.1)
+        return torch._foreach_norm(weights)
+
+    return f, ([new(64, 8), new(32), new(16, 16)], [new(64, 8), new(32), new(16, 16)])
+
+
+def attention(new):
+    """A template of Triton's, with the user's function in it."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    def near(score, batch, head, query, key):
+        return torch.where((query - key).abs() < 16, score, -float("inf"))
+
+    return lambda q, k, v: flex_attention(q, k, v, score_mod=near), tuple(new(1, 2, 128, 64) for _ in range(3))
+
+
+def branches(new):
+    return lambda x: torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() - 1, (x,)), (new(64, 16),)
+
+
+def half(new):
+    def f(x, w):
+        with torch.autocast("cuda", torch.bfloat16):
+            return torch.nn.functional.gelu(x @ w).float().sum(-1)
+
+    return f, (new(64, 32), new(32, 64))
+
+
+@triton.jit
+def scaled(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+
+def written(new):
+    """A kernel of the user's, and what Inductor makes around it."""
+
+    def f(x):
+        y = torch.empty_like(x)
+        scaled[(4,)](x, y, x.numel(), BLOCK=256)
+        return y.relu() + 1
+
+    return f, (new(1024),)
+
+
+CASES = {
+    f.__name__: f
+    for f in (
+        *(pointwise, several, training, factories, random, sizes, mutation),
+        *(foreach, attention, branches, half, written),
+    )
+}
 MODES = {"cudagraphs": {"mode": "reduce-overhead"}, "no_cudagraphs": {}}
 
 
 def main():
-    library, case, mode, index, *options = sys.argv[1:]
+    library, cases, mode, index, *options = sys.argv[1:]
     gpu.pretend(int(index), library)
+    if "workers" in options:
+        torch._inductor.config.compile_threads = 2
+        torch._inductor.config.worker_start_method = "subprocess"
+        async_compile.AsyncCompile.wait_pool_ready()
     if "any" in options:
         torch.compiler.config.compile_on_one_rank = True
-    backend = torch._dynamo.lookup_backend("warmgraph")
-    done = []
+    print(json.dumps({case: compiled(CASES[case], MODES[mode], index) for case in cases.split(",")}))
+    warmgraph.flush()
 
-    def compiled(gm, inputs, **named):
-        started = len(STARTED)
+
+def compiled(case, options, index):
+    """What compiling one case's graph did."""
+    backend = torch._dynamo.lookup_backend("warmgraph")
+    torch._dynamo.reset()
+    before, bundled = warmgraph.stats(), counters["inductor"]["triton_bundler_load_static_autotuner"]
+    started = loaded = None
+
+    def to_the_call(gm, inputs, **named):
+        nonlocal started, loaded
+        STARTED.clear()
+        gpu.loaded.clear()
         backend(gm, inputs, **named)
-        done.append(len(STARTED) - started)
+        started, loaded = list(STARTED), [(name, device) for _, name, _, device in gpu.loaded]
         raise Compiled
 
     with gpu.fake_mode():
-        function, inputs = CASES[case](lambda *size: torch.empty(*size, device=f"cuda:{index}"))
+        function, inputs = case(lambda *size: torch.empty(*size, device=f"cuda:{index}"))
     try:
-        torch.compile(function, backend=compiled, **MODES[mode])(*inputs)
+        torch.compile(function, backend=to_the_call, **options)(*inputs)
     except Exception as error:
         if "Compiled" not in str(error):
             raise
-    warmgraph.flush()
-    stats = warmgraph.stats()
-    print(
-        json.dumps(
-            {
-                **{name: stats[name] for name in ("hits", "misses", "bypasses", "failures", "reasons")},
-                "started": done,
-                "loaded": [(name, device) for _, name, _, device in gpu.loaded],
-                "bundled": counters["inductor"]["triton_bundler_load_static_autotuner"],
-            }
-        )
-    )
+    after = warmgraph.stats()
+    return {
+        **{name: after[name] - before[name] for name in ("hits", "misses", "bypasses", "failures")},
+        "why": after["reasons"],
+        "started": started,
+        "loaded": loaded,
+        "bundled": counters["inductor"]["triton_bundler_load_static_autotuner"] - bundled,
+    }
 
 
 class Compiled(Exception):

@@ -1,0 +1,49 @@
+"""A compiled graph's kernels as Triton's files: what is kept of them, where a load puts them. Read on 2.11 to 2.15."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch._inductor.triton_bundler import TritonBundler
+
+
+def binaries_alone(graph: Any) -> None:
+    """Leave of each kernel that torch launches itself what is launched: a third of the bytes, one file of eight.
+
+    torch bundles Triton's whole folder: the kernel in four languages between Python and the GPU's, and what Triton
+    knows it by. A load reads the binary alone; Triton, should it be asked for the same kernel, finds no entry of its
+    own and compiles. What Triton launches (a user's kernel, say) keeps all of it.
+    """
+    from torch._inductor.runtime.runtime_utils import triton_hash_to_path_key  # for who compiled
+    from torch._inductor.utils import GPU_KERNEL_BIN_EXTS
+
+    bundle, endings = graph._triton_bundle, tuple(GPU_KERNEL_BIN_EXTS.values())
+    if not bundle:
+        return
+    launched = {
+        triton_hash_to_path_key(result.kernel.hash)
+        for one in bundle.static_autotuners
+        for result in one.kernel.compile_results
+    }
+    kernels = []
+    for kernel in bundle.kernel_artifacts:
+        binary = [file for file in kernel.artifacts if file.filename.endswith(endings)]
+        if binary and kernel.kernel_hash in launched:
+            kernel = dataclasses.replace(kernel, artifacts=binary)
+        kernels.append(kernel)
+    graph._triton_bundle = dataclasses.replace(bundle, kernel_artifacts=kernels)
+
+
+def emit_triton(graph: Any) -> None:
+    """Put the entry's kernels and chosen configurations where torch and Triton look for them."""
+    bundle = graph._triton_bundle
+    if not bundle:
+        return
+    if any(kernel.device is None for kernel in bundle.kernel_artifacts):
+        # Of no device. torch would put them into a folder "None", and looks for them in the current device's.
+        here = torch.accelerator.current_device_index()
+        kernels = [dataclasses.replace(kernel, device=here) for kernel in bundle.kernel_artifacts]
+        bundle = dataclasses.replace(bundle, kernel_artifacts=kernels)
+    TritonBundler.read_and_emit(bundle)
