@@ -138,7 +138,8 @@ def test_what_runs_on_any_device_is_shared_by_ranks(host):
     shutil.rmtree(host.store)
     again = host.run("cudagraphs", 1, "any", cases=cases)
     assert {case: run["misses"] for case, run in again.items()} == dict.fromkeys(cases, 1)
-    assert host.kept() == kept
+    if VERSION > (2, 14):  # ptxas of 2.14 writes into a kernel when its source file was made
+        assert host.kept() == kept
 
 
 def test_devices_are_told_apart_where_code_names_them(host):
