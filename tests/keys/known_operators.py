@@ -46,7 +46,7 @@ def what_an_operator_mutates(v):
 
 @CASES.differs
 def the_tags_of_an_operator(v):
-    return operator(v, tags=torch.Tag.flexible_layout if v == 1 else torch.Tag.needs_fixed_stride_order)
+    return operator(v, tags=[torch.Tag.flexible_layout if v == 1 else torch.Tag.needs_fixed_stride_order])
 
 
 def contiguous(x):

@@ -109,8 +109,11 @@ def test_autocast_of_an_operator_changes_its_line(monkeypatch, record_property):
 )
 def test_what_torch_registered_of_an_operator_changes_its_line(fact, holder, name, value, monkeypatch, record_property):
     """Side effects that order its calls, and arguments that must lie in symmetric memory."""
+    entry = operator_compat.simple_registry.singleton.find(NAME)
+    if not hasattr(entry, holder):
+        pytest.skip("since torch 2.13")
     before = key()
-    monkeypatch.setattr(getattr(operator_compat.simple_registry.singleton.find(NAME), holder), name, value)
+    monkeypatch.setattr(getattr(entry, holder), name, value)
     after = key()
     assert changed(before, after) == {"code"}
     assert {name for name in roles(before) if roles(before)[name] != roles(after)[name]} == {fact}

@@ -15,8 +15,11 @@ from torch._dynamo import compiled_autograd
 from torch.fx import GraphModule, Node
 from warmgraph.backend.key.context import key_context
 from warmgraph.backend.key.saved_tensors_hooks import unsafe_reason
+from warmgraph.backend.torch_api import versions
 from warmgraph.backend.torch_api.entrances.compiled_autograd import Flat, flattened
 from warmgraph.hashing import Uncacheable, key_of
+
+pytestmark = pytest.mark.skipif(versions.at_hand() < (2, 13), reason="bypassed before torch 2.13")
 
 Step = Callable[[], torch.Tensor]
 

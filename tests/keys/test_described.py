@@ -16,6 +16,7 @@ from torch._library.opaque_object import get_opaque_type_name, register_opaque_t
 from torch.func import jvp
 from warmgraph.backend.key.context import key_context
 from warmgraph.backend.key.saved_tensors_hooks import unsafe_reason
+from warmgraph.backend.torch_api import versions
 from warmgraph.hashing import key_of
 
 try:  # since 2.14
@@ -195,6 +196,8 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_differs_is_in_the_key(name: str) -> None:
+    if name.startswith("numpy") and versions.at_hand() < (2, 13):
+        pytest.skip("bypassed before torch 2.13")
     first, second = PAIRS[name]
     inputs = X.clone().requires_grad_(name.startswith(("function", "cond", "autocast")))
     assert keys(first, inputs) == keys(first, inputs)

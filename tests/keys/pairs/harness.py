@@ -46,7 +46,8 @@ def pair(*, bypass: str | None = None, kernels: bool = False, agrees: bool | str
     bypass: text that the reason of its bypass contains, in both versions; without it each version has a key, which
         hits when the same version comes again. kernels: Inductor generates code; without it graphs call operators
         one by one, which spares g++ its time. agrees: both versions compute the same here (what differs shows on
-        other hardware only), from this version of torch on if it is a text; all other claims hold.
+        other hardware only), from this version of torch on if it is a text, before it with a `<`; all other
+        claims hold.
     """
 
     def register(run: Callable[[int], Any]) -> Callable[[int], Any]:

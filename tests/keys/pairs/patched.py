@@ -80,9 +80,9 @@ def a_method_that_a_graph_names(v):
     return compiled(lambda x: x.sum())(values())
 
 
-@pair(agrees="2.15")
+@pair(agrees="2.14")
 def an_attribute_of_tensors_that_a_graph_names(v):
-    """The graph asks for `mT`, a property that the class of tensors inherits. (2.15 names it no more.)"""
+    """The graph asks for `mT`, a property that the class of tensors inherits. (Since 2.14 it names it no more.)"""
     if v == 2:
         torch.Tensor.mT = torch.Tensor.real
     return compiled(lambda x: x.mT + 1)(values(3, 3))
