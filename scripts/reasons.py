@@ -136,7 +136,7 @@ ADVICE: dict[str, str] = {
     "inputs": "call it with inputs of the same kind, dtype, layout and flags on every run",
     "sizes": "compile once for all sizes: torch.compile(dynamic=True), or torch._dynamo.mark_dynamic(x, dim)",
     "devices": "another device, or another index: ranks that see several GPUs compile for each; give each rank one "
-    "(torchrun --virtual-local-rank), and they share",
+    "(torchrun --virtual-local-rank), or set TORCH_COMPILE_ON_ONE_RANK=1 (torch 2.15), and they share",
     "symbols": "which sizes are dynamic, and their ranges, must be the same on every run",
     "hooks": "saved-tensors hooks are another code than before",
     "compiler": "compile with the same mode, options and Inductor settings on every run and rank",
