@@ -22,7 +22,7 @@ def is_current(device: torch.device) -> bool:
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is None or accelerator.type != device.type:
         return False
-    return device.index == torch.accelerator.current_device_index()
+    return bool(device.index == torch.accelerator.current_device_index())
 
 
 def device_text(device: torch.device) -> str:
