@@ -44,6 +44,7 @@ from ..torch_api.allowed import (
 from ..torch_api.generated_code.graph_module import graph_module
 from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.loading import rebuild_tensor
+from .attributes import may_have
 from .records import NotAllowed, Record, check_storage, read, refuse
 
 __all__ = ["NotAllowed", "realise", "unpickle"]
@@ -165,29 +166,9 @@ def _give(made: Any, state: Any, place: tuple[str, str]) -> None:
         if type(attributes) is not dict:
             refuse("a state", ".".join(place))
         for name, value in attributes.items():
-            if type(name) is not str or not (_describes(name, value) or _is_data(kind, name)):
+            if type(name) is not str or not may_have(kind, name, value):
                 refuse("a field", f"{'.'.join(place)}: {name!r:.80}")
             object.__setattr__(made, name, value)
-
-
-def _describes(name: str, value: Any) -> bool:
-    """What a kernel has of the function that it was made of: texts (its globals are taken off before it is kept)."""
-    return name in _OF_FUNCTIONS and (value is None or type(value) is str)
-
-
-_OF_FUNCTIONS = {"__doc__", "__globals__", "__module__", "__name__", "__qualname__"}
-
-
-@functools.cache
-def _is_data(cls: type, name: str) -> bool:
-    """Whether an instance may be given this attribute: in a dataclass it does not stand in the place of a method."""
-    if name.startswith("__"):
-        return False
-    fields = getattr(cls, "__dataclass_fields__", None)
-    if fields is None or name in fields:
-        return True
-    there = inspect.getattr_static(cls, name, None)
-    return isinstance(there, functools.cached_property) or not (callable(there) or hasattr(there, "__get__"))
 
 
 # --- what a name stands for -----------------------------------------------------------------------------

@@ -22,11 +22,11 @@ from ..reporting.fail_open import attempt
 from ..torch_api import compile as compat
 from ..torch_api.changes.tables import import_inductor
 from ..torch_api.donated_buffers import spared, take_donated
+from ..torch_api.generated_code.triton_bundle import binaries_alone, emit_triton
 from ..torch_api.generated_code.wrapper_module import Payload, dump_module, run_module
 from ..torch_api.loading import count_as_compiled
 from ..torch_api.opaque import with_classes, without_classes
 from ..torch_api.settings import inductor_options
-from ..torch_api.triton_bundle import binaries_alone, emit_triton
 from ..typing import Bypass, Compiled, NotSerialisable, OnSkip, Packed, Request, Run
 from .any_device import text_without_device, to_current_device, without_device
 from .names import renamer
