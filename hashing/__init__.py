@@ -2,7 +2,7 @@
 
 from .build import KeyContext, key_of
 from .cache_hash import cache_hash
-from .encoding.devices import device_text, for_current_device
+from .encoding.devices import current_device, device_text, for_current_device
 from .encoding.distributed import groups_come_as_inputs, is_group, is_mesh
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
@@ -36,10 +36,11 @@ __all__ = [
     "cache_hash",
     "changes_metadata",
     "comes_with_torch",
+    "current_device",
     "describe",
     "described",
-    "encode",
     "device_text",
+    "encode",
     "fact",
     "for_current_device",
     "foreign",

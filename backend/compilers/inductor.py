@@ -64,10 +64,6 @@ class Inductor:
         kept = ("_serialized_original_gm", "_original_gm")  # the latter still there on torch 2.12
         if any(getattr(graph, name, None) is not None for graph in graphs for name in kept):
             raise NotSerialisable("wrap_inductor_compiled_regions keeps a graph as a pickle of its own")
-        if for_current_device():
-            for graph in graphs:
-                without_device(graph)
-            texts = {name: text_without_device(text) for name, text in texts.items()}
         # Parsing their source again would be a third of a load.
         bytecode = {g.cache_key: dump_module(g.source_code) for g in graphs if isinstance(g, compat.CompiledFxGraph)}
         files = built_files(compiled.kernels).items()
@@ -105,7 +101,7 @@ _GRAPH_TEXTS = (
 
 
 def _without_texts(result: Any) -> tuple[Any, dict[str, str]]:
-    """A copy of `result` without what only people read, and that."""
+    """A copy of `result` without what no load reads, and of that what people read."""
     texts: dict[str, str] = {}
     result = copy.copy(result)
     result.forward_time_taken_ns = result.backward_time_taken_ns = 0  # ranks that compile the same keep the same bytes
@@ -117,14 +113,18 @@ def _without_texts(result: Any) -> tuple[Any, dict[str, str]]:
         holder.result = graph = copy.copy(holder.result)
         setattr(result, side, holder)
         graph.cache_linemap = None
-        attempt("tuning", False, binaries_alone, graph)
+        attempt("kernels", False, binaries_alone, graph)
         without_classes(graph)
         # The rest of these are for compiling; one of them drags Inductor's decompositions into every load.
         graph.fx_kwargs = {name: value for name, value in graph.fx_kwargs.items() if not callable(value)}
+        if for_current_device():
+            without_device(graph)
         for name in _GRAPH_TEXTS:
             if getattr(graph, name, None):
                 texts[f"{side}.{name}"] = getattr(graph, name)
                 setattr(graph, name, "")
+    if for_current_device():
+        texts = {name: text_without_device(text) for name, text in texts.items()}
     return result, texts
 
 

@@ -12,17 +12,20 @@ import torch
 
 def for_current_device() -> bool:
     """Whether torch generates code for whichever device is current where it runs."""
-    return getattr(torch.compiler.config, "compile_on_one_rank", False) is True
+    return bool(getattr(torch.compiler.config, "compile_on_one_rank", False))
+
+
+def current_device() -> torch.device | None:
+    """The current accelerator with its index, or None without one."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is None:
+        return None
+    return torch.device(accelerator.type, torch.accelerator.current_device_index())
 
 
 def is_current(device: torch.device) -> bool:
     """Whether code that is generated for `device` runs on whichever is current."""
-    if device.index is None or not for_current_device():
-        return False
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    if accelerator is None or accelerator.type != device.type:
-        return False
-    return bool(device.index == torch.accelerator.current_device_index())
+    return device.index is not None and for_current_device() and device == current_device()
 
 
 def device_text(device: torch.device) -> str:

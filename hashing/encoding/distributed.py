@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .. import torch_names
+from .devices import for_current_device
 
 _PLACEMENTS = "torch.distributed.tensor.placement_types"
 
@@ -83,10 +84,10 @@ def evenly_sharded(tensor: Any) -> bool:
 
 def groups_come_as_inputs() -> bool:
     """Whether torch passes groups to code instead of baking their names in (`compile_on_one_rank`)."""
-    found: Any = getattr(torch.compiler.config, "compile_on_one_rank", None)
-    if found is None:  # before torch 2.14; later torch warns of this name
-        found = getattr(sys.modules.get("torch.distributed.config"), "compile_on_one_rank", False)
-    return bool(found)
+    if hasattr(torch.compiler.config, "compile_on_one_rank"):
+        return for_current_device()
+    # Before torch 2.14; later torch warns of this name.
+    return bool(getattr(sys.modules.get("torch.distributed.config"), "compile_on_one_rank", False))
 
 
 def _placement(value: Any) -> Any | None:

@@ -24,7 +24,7 @@ from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
 from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
 from torch._ops import HigherOrderOperator
-from warmgraph.hashing import Uncacheable, encode, fact, foreign, is_group, is_mesh, sha256_hex
+from warmgraph.hashing import Uncacheable, encode, fact, for_current_device, foreign, is_group, is_mesh, sha256_hex
 
 from ..compile import ranks_compile_together
 from ..ranks.ddp import within_buckets
@@ -60,7 +60,7 @@ def refuse_modes() -> None:
     meshes = getattr(sys.modules.get("torch.distributed.device_mesh"), "_mesh_resources", None)
     if meshes is not None and meshes.mesh_stack:
         raise Refused("inside `with` of a device mesh")
-    if getattr(torch.compiler.config, "compile_on_one_rank", False):
+    if for_current_device():
         raise NotServed("compile_on_one_rank makes other guards on devices")
     if (there := accelerators()) is not None:
         raise NotServed(f"this host has {there}: frames were restored on CPUs only")

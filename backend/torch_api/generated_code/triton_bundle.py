@@ -16,12 +16,13 @@ def binaries_alone(graph: Any) -> None:
     knows it by. A load reads the binary alone; Triton, should it be asked for the same kernel, finds no entry of its
     own and compiles. What Triton launches (a user's kernel, say) keeps all of it.
     """
+    bundle = graph._triton_bundle
+    if not bundle or not bundle.kernel_artifacts:
+        return
     from torch._inductor.runtime.runtime_utils import triton_hash_to_path_key  # for who compiled
     from torch._inductor.utils import GPU_KERNEL_BIN_EXTS
 
-    bundle, endings = graph._triton_bundle, tuple(GPU_KERNEL_BIN_EXTS.values())
-    if not bundle:
-        return
+    endings = tuple(GPU_KERNEL_BIN_EXTS.values())
     launched = {
         triton_hash_to_path_key(result.kernel.hash)
         for one in bundle.static_autotuners

@@ -4,14 +4,15 @@ Dynamo, AOTAutograd, Inductor's lowering, Triton and ptxas do what they do on an
 only its properties. What asks the driver is answered here, and in device.cpp. Tensors on the device are fake ones; what
 is loaded onto it is noted.
 
-    ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)  # of test_pretended_gpu.py
+    ctypes.CDLL(os.environ["PRETENDED_GPU"], mode=ctypes.RTLD_GLOBAL)  # device.cpp, built by test_pretended_gpu.py
     import gpu
-    gpu.pretend(1, library)
+    gpu.pretend(1)
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import types
 from typing import Any
 
@@ -43,13 +44,10 @@ _H100 = types.SimpleNamespace(
 )
 
 
-def pretend(index: int, library: str, count: int = 2) -> None:
-    """From now on this process has `count` GPUs, and `index` is the current one. Not to be undone.
-
-    library: device.cpp, built (test_pretended_gpu.py) and loaded before torch.
-    """
-    ctypes.CDLL(library).pretend_current_device(index)
-    _cuda(index, count)
+def pretend(index: int) -> None:
+    """From now on this process has two GPUs, and `index` is the current one. Not to be undone."""
+    ctypes.CDLL(os.environ["PRETENDED_GPU"]).pretend_current_device(index)
+    _cuda(index)
     _accelerator(index)
     _interface(index)
     _inductor()
@@ -72,14 +70,14 @@ def _put(owner: Any, **values: Any) -> None:
         setattr(owner, name, value)
 
 
-def _cuda(index: int, count: int) -> None:
+def _cuda(index: int) -> None:
     properties = lambda *_, **__: _H100  # noqa: E731
     _put(
         torch.cuda,
         is_available=lambda: True,
         is_initialized=lambda: True,
         _lazy_init=lambda: None,
-        device_count=lambda: count,
+        device_count=lambda: 2,
         current_device=lambda: index,
         current_stream=lambda *_: _stream(index),
         set_device=lambda device: None,

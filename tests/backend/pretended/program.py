@@ -1,15 +1,18 @@
 """One fresh process with a pretended GPU (`gpu.py`): graphs compiled for it through warmgraph; says what was done.
 
-program.py LIBRARY CASE,... MODE INDEX [any|workers]
+PRETENDED_GPU=LIBRARY program.py CASE,... MODE INDEX [any|workers]
 
 any: torch.compiler.config.compile_on_one_rank. workers: Triton is run by processes of its own, as it is by default.
 """
 
 import ctypes
 import json
+import os
 import sys
 
-ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)  # before torch: what it defines takes the place of torch's own
+ctypes.CDLL(
+    os.environ["PRETENDED_GPU"], mode=ctypes.RTLD_GLOBAL
+)  # before torch: what it defines takes the place of torch's own
 
 STARTED = []
 
@@ -34,8 +37,8 @@ MODES = {"cudagraphs": {"mode": "reduce-overhead"}, "no_cudagraphs": {}}
 
 
 def main():
-    library, cases, mode, index, *options = sys.argv[1:]
-    gpu.pretend(int(index), library)
+    cases, mode, index, *options = sys.argv[1:]
+    gpu.pretend(int(index))
     if "workers" in options:
         torch._inductor.config.compile_threads = 2
         torch._inductor.config.worker_start_method = "subprocess"
