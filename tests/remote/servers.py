@@ -7,6 +7,7 @@ import random
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -164,6 +165,14 @@ def wait_for(condition: Any, message: str, seconds: float = 20.0) -> None:
             last = error
         time.sleep(0.03)
     raise AssertionError(message) from last
+
+
+def wait_for_revocations() -> None:
+    """Until no store of this process asks for them in the background: who counts commands would count those."""
+    wait_for(
+        lambda: "warmgraph-revocations" not in {thread.name for thread in threading.enumerate()},
+        "it goes on asking for revocations",
+    )
 
 
 def certificates(folder: Path) -> Path:

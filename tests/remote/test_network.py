@@ -81,8 +81,7 @@ def test_warming_up_connects(proxy: Any, through_proxy: Any, make: Any) -> None:
     store = through_proxy(timeout=10)
     store.warm_up()
     make.servers.wait_for(lambda: proxy.connections == 2, "no connections")
-    asking = "warmgraph-revocations"  # has one of them meanwhile
-    make.servers.wait_for(lambda: asking not in [one.name for one in threading.enumerate()], "it goes on asking")
+    make.servers.wait_for_revocations()  # who asks for them has one of the connections meanwhile
     store.probe("read")
     store.probe("write")
     assert proxy.connections == 2

@@ -45,10 +45,7 @@ def test_eight_ranks_fetch_once(
     """Whoever comes first reads the entry and each blob; nobody else reads anything."""
     monkeypatch.setattr("warmgraph.cache.tiers.one_reader._SECONDS", 60.0)  # a busy machine is not the matter here
     caches = [rank() for _ in range(8)]
-    asking = "warmgraph-revocations"  # a thread of each store, which would be counted below
-    make.servers.wait_for(
-        lambda: asking not in {thread.name for thread in threading.enumerate()}, "revocations are not read"
-    )
+    make.servers.wait_for_revocations()
     server.raw.config_resetstat()
     found: list[str] = []
     start = threading.Barrier(8)
