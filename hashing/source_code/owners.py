@@ -102,12 +102,13 @@ def is_torchs_attribute(value: Any) -> bool:
 
 
 # What Python and torch keep on classes for themselves: what is said otherwise or has no behaviour, `abc`'s registry,
-# and the node class that autograd makes of a Function (it has a number that counts them).
+# what `copyreg` noted when an instance was first copied or pickled, and the node class that autograd makes of a
+# Function (it has a number that counts them).
 BOOKKEEPING = frozenset(
     """
     __doc__ __dict__ __weakref__ __module__ __qualname__ __annotations__ __annotate__ __annotate_func__ __orig_bases__
     __parameters__ __type_params__ __dataclass_fields__ __dataclass_params__ __abstractmethods__ __static_attributes__
-    __firstlineno__ __signature__ _abc_impl _backward_cls
+    __firstlineno__ __signature__ __slotnames__ _abc_impl _backward_cls
     """.split()
 )
 

@@ -8,6 +8,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from warmgraph.backend.torch_api import versions
 from warmgraph.backend.torch_api.ranks.group_names import Unknown, group_names, with_groups
 from warmgraph.hashing import KeyContext, key_of
 
@@ -54,6 +55,8 @@ def test_ranks_that_stand_alike_in_their_groups_have_one_key(job, record_propert
 
 @pytest.mark.parametrize("ranks", [[0, 2], [0, 1, 2], [1, 0]])
 def test_another_group_is_another_key(job, ranks):
+    if ranks == [1, 0] and versions.at_hand() < (2, 12):
+        pytest.skip("torch 2.11 sorts the ranks of each group")
     job(0)
     before = keyed(halves(0)).id
     job(0)

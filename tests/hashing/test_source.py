@@ -1,5 +1,6 @@
 """Code by content: whatever a function reaches changes its digest, or is a reason why it has none."""
 
+import copy
 import dataclasses
 import enum
 import functools
@@ -77,6 +78,15 @@ def test_methods_and_bases_are_part_of_a_class():
     text = base + "class f(Base):\n    def h(self):\n        return self.g()\n"
     assert digest(text.format(k=1)) == digest(text.format(k=1))
     assert digest(text.format(k=1)) != digest(text.format(k=2))
+
+
+def test_that_an_instance_was_copied_is_no_part_of_a_class():
+    """`copyreg` then notes on the class which slots it has."""
+    text = "class f:\n    def g(self):\n        return 1\n"
+    copied = module(text)
+    copy.copy(copied.f())
+    assert "__slotnames__" in vars(copied.f)
+    assert source_digest(copied.f, "f") == digest(text)
 
 
 def test_a_module_is_what_is_used_of_it():

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, autograd_cache_key
+from torch._functorch._aot_autograd.autograd_cache import (
+    BypassAOTAutogradCache,
+    autograd_cache_key,
+    sanitize_gm_for_cache,
+)
 from torch._functorch.aot_autograd import prepare_aot_module_simplified
 from torch._inductor.codecache import BypassFxGraphCache
+from torch._inductor.utils import BoxedBool
 from torch.fx import Graph, GraphModule, Node
 from warmgraph.backend.key.compiler_settings import patched_settings
 from warmgraph.backend.key.context import key_context
@@ -89,15 +96,19 @@ def our_key(gm: GraphModule, inputs: Sequence[Any]) -> tuple[Key | None, str]:
 
 def their_key(gm: GraphModule, inputs: Sequence[Any], *, blind: bool) -> tuple[str | None, str]:
     """torch's key, or None and the reason. Inputs and configuration are prepared as AOTAutograd does."""
-    prepared = prepare_aot_module_simplified(
-        gm, inputs, None, None, keep_inference_input_mutations=True, ignore_shape_env=False, flatten=False
-    )
+    options: dict[str, Any] = {"keep_inference_input_mutations": True, "ignore_shape_env": False, "flatten": False}
+    inductors: list[Any] = []
+    if "boxed_forward_device_index" in signature(prepare_aot_module_simplified).parameters:  # torch 2.11
+        options["boxed_forward_device_index"] = None
+        inductors = [{"cudagraphs": BoxedBool(False), "boxed_forward_device_index": None}]
+    prepared = prepare_aot_module_simplified(gm, inputs, None, None, **options)
     fakes, config = prepared[4], prepared[6]
     if blind:
         gm = renamed(gm)
         config = dataclasses.replace(config, aot_autograd_arg_pos_to_source=None)
     try:
-        return autograd_cache_key(gm, fakes, config)[0], ""
+        with sanitize_gm_for_cache(gm) if inductors else nullcontext():  # later ones do so themselves
+            return autograd_cache_key(gm, fakes, config, *inductors)[0], ""
     except (BypassAOTAutogradCache, BypassFxGraphCache, AssertionError) as refusal:
         return None, " ".join(str(refusal).split())
 

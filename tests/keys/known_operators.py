@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import torch
+from warmgraph.backend.torch_api import versions
 
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_known", Path(__file__).parent / "known.py")
 known = sys.modules.setdefault("warmgraph_tests_known", importlib.util.module_from_spec(_SPEC))
@@ -165,15 +166,17 @@ def a_rule_by_which_inductor_lowers_an_operator_of_torch(v):
         table[op] = before
 
 
-@CASES.refuses("autotuned")
-def an_operator_that_inductor_chooses_among_implementations_of(v):
-    from torch._inductor import lowering
+if versions.at_hand() >= (2, 12):  # 2.11 has no table of its own for them
 
-    lowering.user_lowerings[torch.ops.aten.sin.default] = contiguous
-    try:
-        return trace(torch.sin, X)
-    finally:
-        del lowering.user_lowerings[torch.ops.aten.sin.default]
+    @CASES.refuses("autotuned")
+    def an_operator_that_inductor_chooses_among_implementations_of(v):
+        from torch._inductor import lowering
+
+        lowering.user_lowerings[torch.ops.aten.sin.default] = contiguous
+        try:
+            return trace(torch.sin, X)
+        finally:
+            del lowering.user_lowerings[torch.ops.aten.sin.default]
 
 
 # --- autocast (pytorch#181564) -------------------------------------------------------------------------

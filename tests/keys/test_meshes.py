@@ -9,6 +9,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.placement_types import _MaskPartial, _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from warmgraph.backend.torch_api import versions
 from warmgraph.backend.torch_api.ranks import places
 from warmgraph.hashing import Uncacheable, encode
 
@@ -109,6 +110,11 @@ DTENSORS = {
 }
 
 
+# Nor do 2.11's own caches: a DTensor's specification came by its `_stable_hash` with 2.12.
+cached = pytest.mark.skipif(versions.at_hand() < (2, 12), reason="graphs of DTensors are bypassed on torch 2.11")
+
+
+@cached
 @pytest.mark.parametrize("fact", DTENSORS)
 def test_a_fact_of_a_dtensor_changes_the_inputs(fact, job, record_property):
     """And no other part."""
@@ -153,6 +159,7 @@ dist.destroy_process_group()
 """
 
 
+@cached
 @pytest.mark.exhaustive
 def test_a_graph_of_dtensors_is_compiled_once(run_python):
     """Forward and backward, with collectives and `local_map`: a hit in a fresh process that has no compiler."""

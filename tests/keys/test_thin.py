@@ -81,3 +81,12 @@ def test_a_class_of_a_class_is_refused() -> None:
     globals()["Local"], Local.__qualname__ = Local, "Local"
     with pytest.raises(Uncacheable, match="metaclass"):
         thin_text(torch.ones(2).as_subclass(Local))
+
+
+def test_nor_is_that_it_was_copied() -> None:
+    """`copyreg` then notes on the class which slots it has."""
+    tensor = Onwards(torch.ones(2))
+    before = thin_text(tensor)
+    Onwards.__slotnames__ = []  # type: ignore[attr-defined]
+    assert thin_text(tensor) == before
+    del Onwards.__slotnames__  # type: ignore[attr-defined]

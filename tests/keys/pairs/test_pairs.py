@@ -37,6 +37,8 @@ def pairs() -> dict[str, dict[str, object]]:
 
 PAIRS = pairs()
 
+# Bypassed before that version of torch, and why.
+BYPASSED = {"reads_torch/how_an_operator_is_sharded": ("2.12", "DTensorSpec has no stable identity")}
 
 # Pairs of code that a graph reaches: Inductor may be loaded before. All others are about what is loaded when.
 WITH_INDUCTOR = {"reads", "reads_torch", "objects", "trees"}
@@ -97,10 +99,15 @@ def agree(since):
     return here < bound if since.startswith("<") else here >= bound
 
 
+def bypassed_here(name):
+    since, why = BYPASSED.get(name, ("0", ""))
+    return {"bypass": why} if Version(version("torch")) < Version(since) else {}
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_no_version_is_served_what_was_compiled_for_the_other(name, run, tmp_path):
     """Results of each version alone, of the second on the first one's store, and of the first again."""
-    options = PAIRS[name]
+    options = PAIRS[name] | bypassed_here(name)
     first, second = run(name, 1, "first"), run(name, 2, "second")
     if not agree(options.get("agrees", False)):
         assert first["result"] != second["result"], "the versions compute the same: the pair shows nothing"
