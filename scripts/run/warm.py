@@ -12,14 +12,14 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
 from warmgraph.cache import ConfigError, Mode, journal_dir, read, settings
 
 from ..output import json_option, print_json, talk
-from .command import interpreter_options, python_path
+from .command import python_path
+from .launch import Launch, launch
 from .summary import VARIABLE, WARM
 
 
@@ -64,9 +64,9 @@ def usual(world: int) -> tuple[int, ...]:
     context_settings={"allow_interspersed_args": False},
     epilog="""\b
 Example:
+  warmgraph warm torchrun --nproc-per-node 8 train.py --max-steps 2
+  warmgraph warm --ranks all torchrun --nnodes 2 --nproc-per-node 8 train.py --max-steps 2
   warmgraph warm --world-size 8 train.py --max-steps 2
-  warmgraph warm --world-size 8 --ranks all -- -m package.train --max-steps 2
-  torchrun --nproc-per-node 8 train.py
 
 \b
 Exit status:
@@ -74,7 +74,7 @@ Exit status:
   1  a rank did not come to the program's end
   2  the command line or a setting is wrong""",
 )
-@click.option("--world-size", type=click.IntRange(1, 1_000_000), required=True, help="How many ranks the job has.")
+@click.option("--world-size", type=click.IntRange(1, 1_000_000), help="How many ranks the job has.")
 @click.option("--local-world-size", type=click.IntRange(1), help="How many of them a host has; all, unless told.")
 @click.option(
     "--ranks",
@@ -87,7 +87,7 @@ Exit status:
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 def warm(
-    world_size: int,
+    world_size: int | None,
     local_world_size: int | None,
     ranks: tuple[int, ...] | None,
     as_module: bool,
@@ -97,46 +97,44 @@ def warm(
 ) -> int:
     """Compile what a job of many ranks needs before it runs.
 
-    Runs the program as each of some ranks, one after the other, with process groups that give back what they are
-    given, and publishes what is compiled to the store. Ranks that mean the same share it, so a few stand for all. The
-    program is run to its end: let its own options make that early. What it computes is not right, and it should write
-    no checkpoint.
+    PROGRAM is a Python program with --world-size, or the line that starts the job, from `torchrun` on. Runs the program
+    as each of some ranks, one after the other, with process groups that give back what they are given, and publishes
+    what is compiled to the store. Ranks that mean the same share it, so a few stand for all. The program is run to its
+    end: let its own options make that early. What it computes is not right, and it should write no checkpoint.
 
     A program that needs what other ranks send it (objects, sizes, a loss that is no nan) cannot be run so; its own
     error says where. It may look at WARMGRAPH_WARM in its environment.
     """
     if settings().mode not in (Mode.READWRITE, Mode.REFRESH):
         raise ConfigError(f"WARMGRAPH_MODE={settings().mode.value} keeps nothing of what would be compiled")
-    if not as_module and not Path(program).exists():
-        raise click.UsageError(f"there is no file {program}. TIP: name the program as in `warmgraph run`, not torchrun")
-    chosen = usual(world_size) if ranks is None else ranks or tuple(range(world_size))
-    if wrong := [rank for rank in chosen if not 0 <= rank < world_size]:
-        raise click.UsageError(f"there is no rank {wrong[0]} in a world of {world_size}")
-    command = [sys.executable, *interpreter_options(), *(["-m"] if as_module else []), program, *arguments]
+    job = launch(program, arguments, as_module=as_module, world=world_size, local=local_world_size)
+    chosen = usual(job.world) if ranks is None else ranks or tuple(range(job.world))
+    if wrong := [rank for rank in chosen if not 0 <= rank < job.world]:
+        raise click.UsageError(f"there is no rank {wrong[0]} in a world of {job.world}")
     found = []
     for rank in dict.fromkeys(chosen):
-        found.append(_run(command, rank, world_size, local_world_size or world_size))
+        found.append(_run(job, rank))
         talk(found[-1].line())
         if found[-1].status:
             break
-    _tell(found, world_size, as_json)
+    _tell(found, job.world, as_json)
     return int(any(rank.status for rank in found))
 
 
-def _run(command: Sequence[str], rank: int, world: int, local: int) -> Rank:
+def _run(job: Launch, rank: int) -> Rank:
     place: dict[str, object] = {
         "RANK": rank,
-        "WORLD_SIZE": world,
-        "LOCAL_RANK": rank % local,
-        "LOCAL_WORLD_SIZE": min(local, world),
+        "WORLD_SIZE": job.world,
+        "LOCAL_RANK": 0 if job.one_device else rank % job.local,
+        "LOCAL_WORLD_SIZE": min(job.local, job.world),
     }
-    place |= {"GROUP_RANK": rank // local, "MASTER_ADDR": "localhost", "MASTER_PORT": 29500}
+    place |= {"GROUP_RANK": rank // job.local, "MASTER_ADDR": "localhost", "MASTER_PORT": 29500}
     place |= {"PYTHONPATH": python_path(), VARIABLE: "none 0", WARM: "1"}
-    environment = os.environ | {name: str(value) for name, value in place.items()}
+    environment = os.environ | job.environment | {name: str(value) for name, value in place.items()}
     begin, done = time.time(), Rank(rank)
     # What the program prints is talk here.
     with subprocess.Popen(
-        command, env=environment, stdout=sys.stderr.fileno(), stderr=subprocess.PIPE, text=True, errors="replace"
+        job.command, env=environment, stdout=sys.stderr.fileno(), stderr=subprocess.PIPE, text=True, errors="replace"
     ) as process:
         for line in process.stderr or ():
             sys.stderr.write(line)

@@ -65,15 +65,15 @@ def call(command: list[str], folder: Path, environment: Any, **extra: str) -> su
 @pytest.mark.exhaustive
 def test_a_job_finds_what_was_compiled_for_it_before_it_ran(folder: Path, environment: Any) -> None:
     """Tensor parallelism, DDP and a group of one's own: keys do not tell a real process group from a fake one."""
-    done = call([*WARM, "--world-size", "2", "--json", "train.py"], folder, environment)
+    line = ["--standalone", "--nproc-per-node=2", "-m", "warmgraph", "run", "--summary", "all", "train.py"]
+    done = call([*WARM, "--json", "torchrun", *line], folder, environment)
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout)
     assert [(rank["rank"], rank["status"]) for rank in found["ranks"]] == [(0, 0), (1, 0)]
     outcomes = [[graph["outcome"] for graph in rank["graphs"]] for rank in found["ranks"]]
     assert outcomes == [["miss"] * 3, ["hit"] * 3]
     assert found["distinct"] == 3
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    job = call([*torchrun, "-m", "warmgraph", "run", "--summary", "all", "train.py"], folder, environment)
+    job = call([sys.executable, "-m", "torch.distributed.run", *line], folder, environment)
     assert job.returncode == 0, job.stderr[-4000:]
     assert job.stderr.count("100 % of 3 lookups were hits") == 2
 
@@ -102,12 +102,39 @@ def test_a_program_that_needs_another_rank_says_where(folder: Path, environment:
         (["--world-size", "4", "--ranks", "first", "train.py"], "expected all, or numbers"),
         (["--world-size", "4", "nothing.py"], "there is no file nothing.py"),
         (["train.py"], "--world-size"),
+        (["torchrun", "--nproc-per-node", "many", "train.py"], "Unsupported nproc_per_node value: many"),
+        (["torchrun", "--nnodes", "1:4", "train.py"], "--nnodes 1:4: of how many ranks is the job?"),
+        (["torchrun", "--run-path", "train.py"], "--run-path"),
+        (["torchrun", "--nproc", "train.py"], "torchrun: ambiguous option: --nproc"),
     ],
 )
 def test_what_cannot_be_run_is_said_before_anything_is(folder: Path, environment: Any, options: Any, why: str) -> None:
     done = call([*WARM, *options], folder, environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr
+
+
+SAYS = """
+import json, os, torch
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "OMP_NUM_THREADS")
+with open("said.jsonl", "a") as file:
+    print(json.dumps([*map(os.environ.get, names), torch.get_num_threads()]), file=file)
+"""
+
+
+def test_a_line_of_torchrun_says_where_each_rank_stands(folder: Path, environment: Any) -> None:
+    """As torchrun itself sets it, threads included: the code that is generated depends on their number."""
+    (folder / "says.py").write_text(SAYS)
+    line = ["--nproc-per-node", "2", "says.py"]
+    done = call([*WARM, "--ranks", "0,3", "torchrun", "--nnodes", "2", *line], folder, environment)
+    assert done.returncode == 0, done.stderr[-4000:]
+    warm = [json.loads(said) for said in (folder / "said.jsonl").read_text().splitlines()]
+    assert warm == [["0", "4", "0", "2", "0", "1", 1], ["3", "4", "1", "2", "1", "1", 1]]
+    (folder / "said.jsonl").unlink()
+    job = call([sys.executable, "-m", "torch.distributed.run", "--standalone", *line], folder, environment)
+    assert job.returncode == 0, job.stderr[-4000:]
+    said = sorted(json.loads(said) for said in (folder / "said.jsonl").read_text().splitlines())
+    assert [one[2:] for one in said] == [["0", "2", "0", "1", 1], ["1", "2", "0", "1", 1]]
 
 
 def test_a_cache_that_keeps_nothing_is_not_warmed(folder: Path, environment: Any) -> None:
