@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from .encoding.values import place_of
-from .parts.tensors import constant
+from .parts.tensors import held_tensor
 from .source_code.walk import source_digest
 
 
@@ -28,8 +26,4 @@ def cache_hash(function: Callable[..., Any]) -> str:
     """
     if not callable(function):
         raise TypeError(f"cache_hash takes a function, a class or a functools.partial, not a {type(function).__name__}")
-    return "source-" + source_digest(function, f"no hash of {place_of(function)}", leaf=_tensor, strict=True)
-
-
-def _tensor(value: Any) -> str | None:
-    return constant(value, "a tensor that it holds") if isinstance(value, torch.Tensor) else None
+    return "source-" + source_digest(function, f"no hash of {place_of(function)}", leaf=held_tensor, strict=True)

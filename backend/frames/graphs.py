@@ -60,6 +60,8 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         raise Refused("its graph holds tensors of its own")
     if gm.meta.get("cudagraph_annotation") is not None:
         raise Refused("its graph is annotated for CUDA graphs")
+    if any("_checkpoint_context_fn" in inner.meta for inner in gm.modules() if isinstance(inner, GraphModule)):
+        raise Refused("a checkpoint's context_fn decides what its graph saves, and no trace goes through that")
     if any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in request.inputs):
         raise Refused("its graph takes tensors that are not on the CPU")
     if not all(isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)) for value in request.inputs):

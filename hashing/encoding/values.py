@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import inspect
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
 
+import torch
+
 from ..origin import HEAP_TYPE, is_torch_or_stdlib
+from .targets import is_higher_order, is_operator
 
 
 def parts_of(value: Any) -> tuple[str, list[Any]] | None:
@@ -54,6 +59,31 @@ def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
         names |= {name for base in kind.__mro__ for name, member in vars(base).items() if _is_slot(member)}
         return [(name, getattr(value, name)) for name in sorted(names) if hasattr(value, name)]
     return None
+
+
+_NUMBERS = (bool, int, float, complex)
+_BY_REPR = (*_NUMBERS, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def in_order(items: Iterable[Any]) -> list[Any]:
+    """The items of a set. Numbers lie in the same order in every process, and code may see it. What lies there by its
+    address, or by the text of its name, is sorted by what it is called, as far as it has a name.
+    """
+    found = list(items)
+    return found if all(type(item) in _NUMBERS for item in found) else sorted(found, key=_called)
+
+
+def _called(value: Any) -> str:
+    kind = type(value)
+    if isinstance(value, enum.Enum):
+        name = value._name_
+    elif kind in _BY_REPR:
+        name = repr(value)
+    elif is_operator(value) or is_higher_order(value):
+        name = str(value)
+    else:
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    return f"{kind.__module__}.{kind.__qualname__} {name}"
 
 
 def _is_slot(member: Any) -> bool:

@@ -11,14 +11,14 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ..encoding.encode import Uncacheable, encode, qualified_name
-from ..encoding.targets import identify, needs_source
+from ..encoding.targets import identify, is_higher_order, is_operator, needs_source
 from ..origin import foreign
 from ..source_code.walk import source_digest
 from .autograd_nodes import autograd_call
 from .groups import Named, group_text, marked
 from .opaque import opaque_text
 from .symbols import SymbolTable
-from .tensors import constant, sizes_of, users_type
+from .tensors import constant, held_tensor, sizes_of, users_type
 from .wrapped import wrapped_call
 
 # Arguments of a node that are indices into a table of this process, and what they stand for.
@@ -261,14 +261,31 @@ def _context_lines(gm: GraphModule, *, nested: bool) -> list[str]:
         lines.append(f"cudagraphs {encode([annotation.fwd, annotation.bwd])}")
     context = gm.meta.get("_checkpoint_context_fn")
     if context is not None:
-        user_hash = getattr(context, "cache_hash", None)
-        if user_hash is None:
-            raise Uncacheable(
-                "a checkpoint context_fn without a `cache_hash` attribute; set it to a string that changes "
-                "whenever its policy does (on the functools.partial itself, if it is one)"
-            )
-        lines.append(f"checkpoint {encode(user_hash)}")
+        lines.append(f"checkpoint {_policy(context)}")
     return lines
+
+
+def _policy(context: Any) -> str:
+    """What a checkpoint's context_fn says of itself, or else what it does.
+
+    torch calls it while it traces, to ask of each operation whether its result is saved.
+    """
+    user_hash = getattr(context, "cache_hash", None)
+    if user_hash is not None:
+        return encode(user_hash)
+    try:
+        return f"by code {source_digest(context, 'a checkpoint context_fn', leaf=_held_by_policy, strict=True)}"
+    except Uncacheable as bad:
+        raise Uncacheable(
+            f"{bad}; or set its `cache_hash` attribute to a string that changes whenever its policy does (on the "
+            "functools.partial itself, if it is one)",
+            bad.cause,
+        ) from None
+
+
+def _held_by_policy(value: Any) -> str | None:
+    """Operators by name, the user's too: a policy compares them, and calls none."""
+    return identify(value) if is_operator(value) or is_higher_order(value) else held_tensor(value)
 
 
 @dataclass(frozen=True, slots=True)

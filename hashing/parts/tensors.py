@@ -166,6 +166,11 @@ def constant(tensor: torch.Tensor, where: str) -> str:
     )
 
 
+def held_tensor(value: Any) -> str | None:
+    """For `source_digest`: a tensor in a closure or default, by content."""
+    return constant(value, "a tensor that it holds") if isinstance(value, torch.Tensor) else None
+
+
 def shared_storages(inputs: Sequence[Any]) -> list[list[int]]:
     """Positions of inputs that lie in one storage, as groups of two or more, in order."""
     groups: dict[int, list[int]] = {}

@@ -19,7 +19,7 @@ from typing import Any
 from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import TORCH_NAMESPACES, identify, is_higher_order, is_operator
-from ..encoding.values import attributes_of, bound_cells, name_of, parts_of, place_of, registered_with
+from ..encoding.values import attributes_of, bound_cells, in_order, name_of, parts_of, place_of, registered_with
 from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code, named_by_torch, replaced_within
 from .described import described
 from .facts import fact, in_trees, in_trees_by_users, in_words
@@ -127,7 +127,7 @@ class _Walk:
                 self.value(item)
         elif type(value) in (set, frozenset) and not any(isinstance(item, (str, bytes)) for item in value):
             self.say(f"{type(value).__name__} of {len(value)}")
-            for item in value:  # in its order; of texts, it is another one in each process
+            for item in in_order(value):
                 self.value(item)
         else:
             self._constant(value)

@@ -6,6 +6,7 @@ PyTorch's own: test_aotdispatch.py (`test_saved_tensors_hooks_base`, `_params`, 
 `test_module_backward_hooks_*`), dynamo/test_activation_checkpointing.py (`test_tags_*`, `test_compile_selective_*`).
 """
 
+import collections
 import functools
 
 import torch
@@ -13,6 +14,7 @@ import torch._functorch.config
 import torch._inductor.config
 from harness import case
 from torch.autograd.graph import saved_tensors_hooks
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 WITHOUT_KERNELS = True
@@ -235,10 +237,45 @@ def selective(context):
     return function
 
 
-@case(bypass="cache_hash")
+@case()
 def a_checkpoint_with_a_policy(way):
-    """Which operators are saved is a Python function that nothing describes: not cached."""
+    """Which operators are saved is a Python function: what that does is part of the key. (torch wants a hash of it.)"""
     context = functools.partial(create_selective_checkpoint_contexts, policy)
+    return step(way.compile(selective(context)), numbers())
+
+
+def every_second(counts):
+    def counting(ctx, op, *args, **kwargs):
+        if op is torch.ops.aten.mm.default:
+            counts[op] += 1
+        save = op in SAVED and counts[op] % 2
+        return CheckpointPolicy.MUST_SAVE if save else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return counting
+
+
+SAVED = {torch.ops.aten.mm.default, torch.ops._c10d_functional.reduce_scatter_tensor.default}
+
+
+@case()
+def a_checkpoint_with_a_policy_that_counts(way):
+    """Around a module, as torchtitan has it: every second product is saved, and the rest computed again."""
+    module = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(4)))
+    wrapped = checkpoint_wrapper(
+        module, context_fn=lambda: create_selective_checkpoint_contexts(every_second(collections.defaultdict(int)))
+    )
+    return step(way.compile(wrapped), numbers())
+
+
+class Policies:
+    def policy(self, ctx, op, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE
+
+
+@case(bypass="cache_hash")
+def a_checkpoint_with_the_policy_of_an_object(way):
+    """Nothing describes the object that its policy is a method of: not cached, unless it is told a `cache_hash`."""
+    context = functools.partial(create_selective_checkpoint_contexts, Policies().policy)
     return step(way.compile(selective(context)), numbers())
 
 

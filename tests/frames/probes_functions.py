@@ -160,6 +160,10 @@ def only_python(x): return OPT.scale
 def vmapped(x): return torch.func.vmap(lambda v: v * OPT.scale)(x)
 def grads(x): return torch.func.grad(lambda v: (v * v * OPT.scale).sum())(x)
 def conditional(x): return torch.cond(x.sum() > 0, lambda v: v * OPT.scale, lambda v: v - 1, (x,))
+def policy(ctx, op, *args, **kwargs): return op is torch.ops.aten.mul.Tensor
+def selectively(x):
+    chosen = functools.partial(torch.utils.checkpoint.create_selective_checkpoint_contexts, policy)
+    return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=chosen) * OPT.scale
 def checkpointed(x): return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False) * OPT.scale
 class Square(torch.autograd.Function):
     @staticmethod
@@ -264,6 +268,7 @@ func("vmapped", "a field", change=set_("m.OPT.scale", 11.0), refused="a constant
 func("grads", "a field", change=set_("m.OPT.scale", 11.0), refused="a constant of")
 func("conditional", "a field", change=set_("m.OPT.scale", 11.0), refused="a constant of")
 func("checkpointed", "a field", change=set_("m.OPT.scale", 11.0))
+func("selectively", "a field", change=set_("m.OPT.scale", 11.0), refused="context_fn")
 func("custom_function", "a field", change=set_("m.OPT.scale", 11.0))
 func(
     "custom_function",

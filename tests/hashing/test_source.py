@@ -15,6 +15,7 @@ import pytest
 import torch
 from warmgraph.hashing import Uncacheable, source_digest
 from warmgraph.hashing import origin as fixed
+from warmgraph.hashing.encoding.values import in_order
 
 COUNT = iter(range(10**6))
 
@@ -87,6 +88,15 @@ def test_that_an_instance_was_copied_is_no_part_of_a_class():
     copy.copy(copied.f())
     assert "__slotnames__" in vars(copied.f)
     assert source_digest(copied.f, "f") == digest(text)
+
+
+def test_a_set_is_the_same_however_its_items_lie():
+    """Operators, functions and classes lie by their addresses: in another order in each process."""
+    aten = torch.ops.aten
+    items = [aten.mm.default, aten.sin, aten.cos.out, torch.float32, None, "text", int, dict, torch.relu, digest, 7]
+    assert in_order(items) == in_order(items[::-1])
+    numbers = {3, 70, 1}
+    assert in_order(numbers) == list(numbers)  # the same everywhere, and code may iterate over it
 
 
 def test_a_module_is_what_is_used_of_it():

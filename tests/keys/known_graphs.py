@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import importlib.util
 import sys
@@ -186,9 +187,54 @@ def selective(context):
     return trace(lambda x: checkpoint(lambda y: y.sin().cos(), x, use_reentrant=False, context_fn=context), leaf())
 
 
-@CASES.refuses("context_fn", "cache_hash")
+@CASES.differs
 def a_policy_without_a_hash(v):
+    """What it does is looked at."""
     return selective(functools.partial(create_selective_checkpoint_contexts, policy(v)))
+
+
+@CASES.differs
+def a_policy_that_is_a_list_of_operators(v):
+    saved = [torch.ops.aten.sin.default if v == 1 else torch.ops.aten.cos.default]
+    return selective(functools.partial(create_selective_checkpoint_contexts, saved))
+
+
+@CASES.differs
+def a_policy_that_counts(v):
+    """As torchtitan has it: every nth of an operation is saved. The table is made for each call of context_fn."""
+
+    def of(counts):
+        def policy(ctx, op, *args, **kwargs):
+            counts[op] += 1
+            return CheckpointPolicy.PREFER_RECOMPUTE if counts[op] % (v + 1) else CheckpointPolicy.MUST_SAVE
+
+        return policy
+
+    return selective(lambda: create_selective_checkpoint_contexts(of(collections.defaultdict(int))))
+
+
+torch.library.define("wgbugs::compared", "(Tensor x) -> Tensor")
+
+
+@CASES.differs
+def a_policy_that_names_an_operator_of_the_users(v):
+    """It compares it with others, and calls none."""
+    saved = {torch.ops.wgbugs.compared.default, *([torch.ops.aten.cos.default] if v == 1 else [])}
+    return selective(functools.partial(create_selective_checkpoint_contexts, lambda ctx, op, *_, **__: op in saved))
+
+
+class Policies:
+    def __init__(self, choice):
+        self.choice = choice
+
+    def policy(self, ctx, op, *args, **kwargs):
+        return self.choice
+
+
+@CASES.refuses("context_fn", "Policies has no stable identity", "cache_hash")
+def a_policy_of_an_object_that_nothing_describes(v):
+    holder = Policies(policy(v)(None, None))
+    return selective(functools.partial(create_selective_checkpoint_contexts, holder.policy))
 
 
 @CASES.differs
@@ -207,7 +253,7 @@ def a_partial_policy_with_a_hash(v):
     return selective(context)
 
 
-@CASES.refuses("context_fn", "cache_hash")
+@CASES.differs
 def a_partial_of_a_policy_with_a_hash(v):
     """As torch has it: the hash of the inner function says nothing of the arguments."""
 

@@ -396,7 +396,7 @@ data("subclass_resume", PADDING, UNUSED, agrees=True)
 # - allow_in_graph, nonstrict_trace, leaf functions, custom ops and fake kernels of data (the graph is not kept)
 # - substitute_in_graph with the user's handler, patch_dynamo_config, error_on_graph_break, set_stance (refused)
 # - optimizers, cond, vmap, while_loop and others with bodies (refused or their bodies are inlined code)
-# - selective checkpointing (in the graph's key, and no other numbers)
+# - selective checkpointing (refused since 2026-11-25: no other numbers, but another policy's memory)
 # - numpy: ufuncs and dtypes (identity refused), arrays and scalars are inputs, default dtypes have a word
 # - weakrefs, partials, regular expressions, named tuples with a source; enum members
 # - TorchFunctionMode's methods (bound `__func__` has a source), setup_context of autograd functions (refuse_uncovered)
