@@ -5,7 +5,7 @@ from .cache_hash import cache_hash
 from .encoding.devices import current_device, device_text, for_current_device
 from .encoding.distributed import groups_come_as_inputs, is_group, is_mesh
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
-from .encoding.targets import TORCH_NAMESPACES, is_higher_order
+from .encoding.targets import TORCH_NAMESPACES, is_higher_order, needs_source
 from .key import KEY_VERSION, PART_NAMES, Key, Part
 from .origin import comes_with_torch, foreign, is_generated_by_torch, is_torch_or_stdlib
 from .parts.ambient import ambient_state
@@ -54,6 +54,7 @@ __all__ = [
     "is_torch_or_stdlib",
     "key_of",
     "lifted_tensors",
+    "needs_source",
     "meaning",
     "meta_value",
     "package_facts",

@@ -231,6 +231,8 @@ class Values:
         special: Any = value
         if isinstance(value, _SPECIAL) and getattr(typing, str(special._name), None) is value:  # a validator's key
             return f"typing:{special._name}"
+        if isinstance(value, typing.TypeVar):
+            return f"typing:{value.__module__}.{value.__name__}"
         if (text := autocast_text(value) or ranks_text(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:

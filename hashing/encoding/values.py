@@ -8,6 +8,7 @@ import functools
 import inspect
 import sys
 import types
+import typing
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,6 +33,8 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
         return kind, [value.func]
     if isinstance(value, types.MethodType):
         return kind, [value.__func__, value.__self__]
+    if isinstance(value, typing.TypeVar):
+        return kind, [value.__name__]
     if kind == "_tuplegetter":  # a field of a named tuple
         return kind, [value.__reduce__()[1][0]]
     if isinstance(value, dataclasses.Field):

@@ -14,6 +14,7 @@ from ..encoding.encode import Uncacheable, encode, qualified_name
 from ..encoding.targets import identify, is_higher_order, is_operator, needs_source
 from ..origin import foreign
 from ..source_code.walk import source_digest
+from .allowed import allowed_call
 from .autograd_nodes import autograd_call
 from .groups import Named, group_text, marked
 from .opaque import opaque_text
@@ -160,9 +161,7 @@ class GraphText:
         if node.op == "call_function" and (named := autograd_call(node.target)) is not None:
             return named
         if node.op == "call_function" and needs_source(node.target):
-            raise Uncacheable(
-                f"a call of {getattr(node.target, '__qualname__', node.target)}, a function outside torch"
-            )
+            return allowed_call(node.target)
         if isinstance(node.target, types.FunctionType) and foreign(node.target) is not None:
             # Torch's function by its name, but not by its code; or around a user's.
             return f"{identify(node.target)} code {source_digest(node.target, f'a call of {_called(node)}')}"

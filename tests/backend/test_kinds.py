@@ -119,9 +119,14 @@ def condition(compiled, x):
         return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
     return compiled(f)(x)
 
+class Holder:
+    by = 3
+
+HOLDER = Holder()
+
 @torch._dynamo.allow_in_graph
 def outside(x):
-    return x * 3
+    return x * HOLDER.by
 
 @case()
 def allowed_in_the_graph(compiled, x):

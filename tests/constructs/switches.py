@@ -149,10 +149,45 @@ def tripled(x):
     return x * 3
 
 
-@case(bypass="outside torch")
+@case()
 def a_function_that_is_allowed_in_the_graph(way):
-    """`allow_in_graph` puts a user's function into the graph as it is: nothing describes it."""
+    """`allow_in_graph` puts a user's function into the graph as it is: its code is part of the key."""
     allowed = torch._dynamo.allow_in_graph(tripled)
+    return way.compile(lambda x: allowed(x + 1))(numbers())
+
+
+@case()
+def a_library_that_allows_its_functions_in_the_graph(way):
+    """einops before 0.8.2: its tables of frameworks cannot be followed, and all of its code is part of the key."""
+    from einops import einsum, pack, rearrange, reduce, repeat
+
+    def function(x):
+        heads = rearrange(x, "b (h d) -> b h d", h=2)
+        scores = einsum(heads, heads, "b h i, b h j -> b i j")
+        whole, _ = pack([reduce(scores, "b i j -> b i", "mean"), repeat(x[:, 0], "b -> b n", n=2)], "b *")
+        return whole
+
+    x = numbers(requires_grad=True)
+    out = way.compile(function)(x)
+    out.sum().backward()
+    return out, x
+
+
+class Holder:
+    by = 3
+
+
+HOLDER = Holder()
+
+
+def scaled(x):
+    return x * HOLDER.by
+
+
+@case(bypass="Holder has no stable identity")
+def a_function_that_is_allowed_in_the_graph_and_reads_an_object(way):
+    """What its code reads is followed, and nothing describes an object."""
+    allowed = torch._dynamo.allow_in_graph(scaled)
     return way.compile(lambda x: allowed(x + 1))(numbers())
 
 
@@ -176,9 +211,9 @@ def an_autograd_function_that_is_allowed_in_the_graph(way):
     return out, x
 
 
-@case(bypass="outside torch")
+@case()
 def a_users_function_in_torchs_namespace(way):
-    """A function that someone hangs into `torch` has torch's address, and is not torch's."""
+    """A function that someone hangs into `torch` has torch's address; its code is part of the key."""
     torch._dynamo.allow_in_graph(tripled)
     torch._tripled_by_a_user = tripled
     try:

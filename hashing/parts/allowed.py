@@ -1,0 +1,74 @@
+"""Functions of the user's that torch calls in a graph as they are (`allow_in_graph`), by what they do.
+
+AOTAutograd traces through them, as through an operator's backward, so their code is what the graph's name for them
+stands for. einops looks up a framework by the type of a tensor in tables that it fills as it goes, which no walk can
+follow: all of its code is taken instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from ..encoding.encode import Uncacheable, encode
+from ..origin import is_torch_or_stdlib
+from ..source_code.references import meaning
+from ..source_code.walk import source_digest
+from .tensors import held_tensor
+
+_EINOPS = ("einops", "einops.einops", "einops.packing", "einops.parsing", "einops._backends")
+
+
+def allowed_call(function: Any) -> str:
+    """Identity of a call of `function`, which is not torch's. Raises Uncacheable."""
+    name = getattr(function, "__qualname__", str(function))
+    try:
+        return _text(function, name)
+    except Uncacheable as bad:
+        raise Uncacheable(f"a call of {name}, a function outside torch: {bad}", bad.cause) from None
+
+
+def _text(function: Any, name: str) -> str:
+    if not isinstance(function, types.FunctionType):
+        raise Uncacheable("it is a class")
+    if function.__module__ in _EINOPS and vars(sys.modules[function.__module__]).get(name) is function:
+        return f"{function.__module__}.{name} of {_einops()}"
+    return f"function code {source_digest(function, 'its code', leaf=held_tensor, strict=True)}"
+
+
+def _einops() -> str:
+    """All code and constants of its modules. Its tables may hold what they like, of backends of its own."""
+    backends = vars(sys.modules["einops._backends"])
+    kinds = [backends["AbstractBackend"]]
+    for kind in kinds:  # grows
+        kinds += type.__subclasses__(kind)
+    if strange := [kind for kind in kinds if kind.__module__.partition(".")[0] != "einops"]:
+        raise Uncacheable(f"einops was taught a backend of {strange[0].__module__}")
+    lines = [line for name in _EINOPS if name in sys.modules for line in _lines(name, vars(sys.modules[name]))]
+    return f"einops {hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}"
+
+
+def _lines(name: str, space: Any) -> Iterator[str]:
+    for key, value in sorted(space.items()):
+        if isinstance(value, (property, staticmethod, classmethod, functools.cached_property)):
+            functions = (getattr(value, part, None) for part in ("__func__", "fget", "fset", "fdel", "func"))
+            yield from _lines(f"{name}.{key}", {str(at): one for at, one in enumerate(functions)})
+            continue
+        value = getattr(value, "__wrapped__", value)  # of functools.lru_cache
+        if isinstance(value, (types.FunctionType, type)):
+            if is_torch_or_stdlib(value.__module__):
+                continue
+            free = value.__code__.co_freevars if isinstance(value, types.FunctionType) else ()
+            if value.__module__.partition(".")[0] != "einops" or {*free} - {"__class__"}:
+                raise Uncacheable(f"{name}.{key} is not einops' own")
+            if isinstance(value, types.FunctionType):
+                yield f"{name}.{key} {meaning(value.__code__)} {encode([value.__defaults__, value.__kwdefaults__])}"
+            elif value.__module__ == name:
+                yield f"{name}.{key} class {' '.join(base.__qualname__ for base in value.__mro__)}"
+                yield from _lines(f"{name}.{key}", vars(value))
+        elif type(value) in (bool, int, float, str, tuple, list) and not key.startswith("__"):
+            yield f"{name}.{key} {encode(value)}"

@@ -1,0 +1,75 @@
+"""Functions of the user's that torch calls in a graph as they are: keyed by what they do, einops by all of its code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import einops
+import einops._backends
+import pytest
+import torch
+from warmgraph.hashing import Uncacheable
+from warmgraph.hashing.parts.allowed import allowed_call
+
+from .both_keys import trace
+
+X = torch.arange(12.0).reshape(3, 4) / 7
+
+
+def scaled(by: Any) -> Callable[[Any], Any]:
+    return torch._dynamo.allow_in_graph(lambda x: x * by)
+
+
+def key(function: Callable[..., Any], *inputs: Any) -> str | None:
+    (graph,) = trace(function, *inputs).graphs
+    return graph.id
+
+
+def called(by: Any) -> str | None:
+    allowed = scaled(by)
+    return key(lambda x: allowed(x) + 1, X)
+
+
+def test_what_it_does_is_in_the_key() -> None:
+    assert called(2.0) == called(2.0) != called(3.0)
+
+
+def test_what_nothing_describes_is_refused_by_name() -> None:
+    class Holder:
+        by = 2
+
+    with pytest.raises(
+        Uncacheable, match=r"a call of scaled.*, a function outside torch: .*Holder has no stable ident"
+    ):
+        allowed_call(scaled(Holder()))
+    with pytest.raises(Uncacheable, match="a call of dict, a function outside torch: it is a class"):
+        allowed_call(dict)
+
+
+def rearranged() -> str | None:
+    return key(lambda x: einops.rearrange(x, "a b -> (b a)") + 1, X)
+
+
+def test_einops_is_known_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its tables hold by now."""
+    before = rearranged()
+    assert before is not None
+    einops.rearrange(X.double().numpy(), "a b -> b a")
+    assert rearranged() == before
+    assert key(lambda x: einops.rearrange(x, "b a -> (b a)") + 1, X) != before
+    monkeypatch.setattr(einops._backends.TorchBackend, "reduce", lambda self, x, operation, axes: x)
+    assert "is not einops' own" in trace(lambda x: einops.rearrange(x, "a b -> (b a)") + 1, X).graphs[0].why
+    monkeypatch.undo()
+    monkeypatch.setattr(sys.modules["einops.einops"].reduce, "__defaults__", ("sum",))
+    assert rearranged() != before
+
+
+def test_a_backend_that_einops_was_taught_is_refused() -> None:
+    class Taught(einops._backends.AbstractBackend):
+        framework_name = "taught"
+
+    with pytest.raises(Uncacheable, match="einops was taught a backend"):
+        allowed_call(einops.rearrange)
+    Taught.__bases__ = (type("Other", (), {}),)
