@@ -30,6 +30,8 @@ _FUNCTIONS = (
     "torch.amp.autocast_mode._enter_autocast",
     "torch.amp.autocast_mode._exit_autocast",
     "torch.autograd.function.FunctionCtx",
+    "torch.nn.attention._backend_from_string",
+    "torch.nn.attention._sdpa_kernel",
     "torch._dynamo.utils.numpy_attr_wrapper",
     "torch._check",  # stays in the graph before 2.13
     *(

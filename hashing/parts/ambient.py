@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .. import torch_names
+
 # Device types whose autocast state can matter; asked one by one, since torch lists them privately only.
 _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "privateuseone")
 
@@ -49,6 +51,7 @@ def ambient_state(uses_cpu: bool) -> dict[str, Any]:
             "math": torch.backends.cuda.math_sdp_enabled(),
             "cudnn": torch.backends.cuda.cudnn_sdp_enabled(),
             "reduced_math": torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed(),
+            **_attention(),
         },
         "mkldnn": {
             "enabled": torch.backends.mkldnn.enabled,
@@ -60,6 +63,16 @@ def ambient_state(uses_cpu: bool) -> dict[str, Any]:
     if uses_cpu:
         state["threads"] = torch.get_num_threads()
     return state
+
+
+def _attention() -> dict[str, Any]:
+    """What `sdpa_kernel` may set and nothing public tells, where it is not as torch starts."""
+    core, found = sys.modules[torch_names.CORE], {}
+    if (order := getattr(core, torch_names.SDPA_ORDER)()) != torch_names.SDPA_ORDER_BEFORE:
+        found["order"] = order
+    if not getattr(core, torch_names.SDPA_OVERRIDEABLE)():
+        found["overrideable"] = False
+    return found
 
 
 def _flushes_denormals() -> bool:

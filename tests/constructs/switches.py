@@ -16,6 +16,7 @@ import torch._functorch.config
 import torch._inductor.config
 from harness import case, outcome
 from torch._inductor.custom_graph_pass import CustomGraphPass, CustomRuntimeEstimator
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 WITHOUT_KERNELS = True
 
@@ -171,6 +172,20 @@ def a_library_that_allows_its_functions_in_the_graph(way):
     out = way.compile(function)(x)
     out.sum().backward()
     return out, x
+
+
+@case()
+def backends_of_attention_chosen_in_the_graph(way):
+    """`sdpa_kernel` within the compiled function, with an order: the choice is in the graph."""
+
+    def function(x):
+        q = x.reshape(1, 1, *x.shape)
+        with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
+            first = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return first + torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+    return way.compile(function)(numbers())
 
 
 class Holder:

@@ -123,6 +123,8 @@ AMBIENT: dict[str, tuple[Change, Change | None, tuple[str, ...]]] = {
     "sdp.math": (_call(torch.backends.cuda.enable_math_sdp, False, True), None, ()),
     "sdp.cudnn": (_call(torch.backends.cuda.enable_cudnn_sdp, False, True), None, ()),
     "sdp.reduced_math": (_call(torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp, True, False), None, ()),
+    "sdp.order": (_call(torch._C._set_sdp_priority_order, [0, 1, 2, 3, 4], [1, 2, 0, 3, 4]), None, ()),
+    "sdp.overrideable": (_call(torch._C._set_sdp_use_overrideable, False, True), None, ()),
     "mkldnn.enabled": (_attribute(_MKLDNN, "enabled", False), None, ()),
     "mkldnn.precision": (
         _attribute(_MKLDNN, "fp32_precision", "ieee"),
