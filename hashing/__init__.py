@@ -14,7 +14,7 @@ from .parts.hooks import Hook
 from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
 from .parts.toolchain import package_facts, toolchain
-from .source_code.described import describe, described
+from .source_code.described import describe, described, describes_operators
 from .source_code.facts import fact
 from .source_code.references import meaning
 from .source_code.saying import plain_defaults
@@ -39,6 +39,7 @@ __all__ = [
     "current_device",
     "describe",
     "described",
+    "describes_operators",
     "device_text",
     "encode",
     "fact",

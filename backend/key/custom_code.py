@@ -8,13 +8,23 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import TORCH_NAMESPACES, Uncacheable, described, encode, foreign, graph_modules, source_digest
+from warmgraph.hashing import (
+    TORCH_NAMESPACES,
+    Uncacheable,
+    described,
+    describes_operators,
+    encode,
+    foreign,
+    graph_modules,
+    source_digest,
+)
 
 from ..torch_api import compile as compat
 from ..torch_api import operators as operators
 from ..torch_api.changes import registries as registered
 from ..torch_api.changes.patterns import is_pattern, pattern_text
 from ..torch_api.changes.tables import changes, kernels
+from .packages import package_text
 
 
 def custom_code(gm: GraphModule) -> dict[str, Any]:
@@ -115,6 +125,12 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
     return description
 
 
+@describes_operators
+def _reached_operator(value: Any) -> str | None:
+    """One that a tensor subclass or a hook leads to."""
+    return _inner_operator(frozenset(), value)
+
+
 def _inner_operator(within: frozenset[str], value: Any) -> str | None:
     """An operator that another one's backward or fake calls. One that leads back to itself is described already."""
     found = [value._opoverload] if isinstance(value, operators.CustomOpDef) else overloads(value)
@@ -146,7 +162,10 @@ def _library(overload: Any, functions: dict[str, Any]) -> Any:
     """
     name = overload.name()
     described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
-    _refuse(name, registered.library_kernels(name) - _CALLED - described)
+    if kernels := registered.library_kernels(name) - _CALLED - described:
+        if (package := package_text(overload.namespace)) is not None:
+            return package
+        _refuse(name, kernels)
     try:
         return f"{overload.namespace} {metadata.version(overload.namespace)}"
     except metadata.PackageNotFoundError:

@@ -35,6 +35,8 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
         return kind, [value.__func__, value.__self__]
     if isinstance(value, typing.TypeVar):
         return kind, [value.__name__]
+    if kind == "TorchVersion":  # of torch.__version__: a text that compares as versions do
+        return kind, [str(value)]
     if kind == "_tuplegetter":  # a field of a named tuple
         return kind, [value.__reduce__()[1][0]]
     if isinstance(value, dataclasses.Field):

@@ -11,6 +11,21 @@ from ..encoding.encode import Uncacheable, encode
 _described: dict[str | int, tuple[Any, Callable[[], Any]]] = {}
 
 
+# Of custom operators, by who knows torch's tables of them: what they are made of, or None for torch's own.
+_of_operators: list[Callable[[Any], str | None]] = []
+
+
+def describes_operators(describe: Callable[[Any], str | None]) -> Callable[[Any], str | None]:
+    """Decorator: from now on `describe` gives the text of operators that code reaches. It may raise Uncacheable."""
+    _of_operators[:] = [describe]
+    return describe
+
+
+def operator_text(operator: Any) -> str | None:
+    """The text of an operator, if somebody gives one."""
+    return _of_operators[0](operator) if _of_operators else None
+
+
 def describe(target: Any, key: Callable[[], Any]) -> None:
     """Tell warmgraph what `target` depends on: `key()` is called for each graph that reaches it, and its value keyed.
 

@@ -21,7 +21,7 @@ from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import TORCH_NAMESPACES, identify, is_higher_order, is_operator
 from ..encoding.values import attributes_of, bound_cells, in_order, name_of, parts_of, place_of, registered_with
 from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code, named_by_torch, replaced_within
-from .described import described
+from .described import described, operator_text
 from .facts import fact, in_trees, in_trees_by_users, in_words
 from .modules import attribute, imported, module_whole, path_from, whole_module
 from .owners import BOOKKEEPING, Owners
@@ -145,7 +145,7 @@ class _Walk:
                 self.value([[name, held] for name, held in vars(value).items() if name not in _OF_MEMBERS])
             self.code(type(value))
         elif is_operator(value) or is_higher_order(value):
-            text = self.leaf(value) if self.leaf is not None else None
+            text = self.leaf(value) if self.leaf is not None else operator_text(value)
             if text is None:
                 self.operators([getattr(value, "namespace", None) or value._qualified_op_name.split("::")[0]])
             self.say(text if text is not None else identify(value))

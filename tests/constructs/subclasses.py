@@ -141,6 +141,47 @@ def outer_sizes_differ_from_inner_ones(way):
     return [wave(Stacked(numbers(rows), scale, times)) for rows, scale, times in shapes]
 
 
+@torch.library.custom_op("constructs_subclass::scaled", mutates_args=())
+def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+    return x * by
+
+
+scaled.register_fake(lambda x, by: torch.empty_like(x))
+
+
+class Quantized(torch.Tensor):
+    """As libraries of quantized tensors have it: whole numbers, and an operator of the library's that scales them."""
+
+    @staticmethod
+    def __new__(cls, data, by):
+        return torch.Tensor._make_wrapper_subclass(cls, data.shape, dtype=torch.float32, device=data.device)
+
+    def __init__(self, data, by):
+        self.data_, self.by = data, by
+
+    def __tensor_flatten__(self):
+        return ["data_"], [self.by]
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Quantized(inner["data_"], context[0])
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def plain(x):
+            return torch.ops.constructs_subclass.scaled(x.data_.float(), x.by)
+
+        args, kwargs = pytree.tree_map_only(Quantized, plain, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+
+@case()
+def a_subclass_whose_dispatch_calls_an_operator(way):
+    """What the operator is made of is part of the key, as where a graph calls it."""
+    weight = Quantized(torch.arange(-8, 8, dtype=torch.int8).reshape(4, 4), 0.25)
+    return way.compile(lambda x: torch.nn.functional.linear(x, weight) + 1)(numbers())
+
+
 def jagged(lengths=(2, 3, 1), requires_grad=False):
     values = (torch.arange(sum(lengths) * 4.0).reshape(-1, 4) / 9).requires_grad_(requires_grad)
     offsets = torch.tensor([0, *lengths]).cumsum(0)

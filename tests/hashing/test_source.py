@@ -90,6 +90,11 @@ def test_that_an_instance_was_copied_is_no_part_of_a_class():
     assert source_digest(copied.f, "f") == digest(text)
 
 
+def test_the_version_of_torch_may_be_asked_for():
+    text = "import torch\n\ndef f(x):\n    return x * 2 if torch.__version__ >= {v!r} else x\n"
+    assert digest(text.format(v="2.11")) == digest(text.format(v="2.11")) != digest(text.format(v="2.12"))
+
+
 def test_a_set_is_the_same_however_its_items_lie():
     """Operators, functions and classes lie by their addresses: in another order in each process."""
     aten = torch.ops.aten
