@@ -5,9 +5,10 @@ from .cache_hash import cache_hash
 from .encoding.devices import current_device, device_text, for_current_device
 from .encoding.distributed import groups_come_as_inputs, is_group, is_mesh
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
-from .encoding.targets import TORCH_NAMESPACES, is_higher_order, needs_source
+from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .key import KEY_VERSION, PART_NAMES, Key, Part
 from .origin import comes_with_torch, foreign, is_generated_by_torch, is_torch_or_stdlib
+from .parts.allowed import is_allowed_call
 from .parts.ambient import ambient_state
 from .parts.graph import HOOKS, graph_modules, meta_value
 from .parts.hooks import Hook
@@ -16,6 +17,7 @@ from .parts.symbols import assign_slots
 from .parts.toolchain import package_facts, toolchain
 from .source_code.described import describe, described, describes_operators
 from .source_code.facts import fact
+from .source_code.packages import package_text
 from .source_code.references import meaning
 from .source_code.saying import plain_defaults
 from .source_code.walk import source_digest
@@ -50,15 +52,16 @@ __all__ = [
     "importable_name",
     "is_generated_by_torch",
     "is_group",
+    "is_allowed_call",
     "is_higher_order",
     "is_mesh",
     "is_torch_or_stdlib",
     "key_of",
     "lifted_tensors",
-    "needs_source",
     "meaning",
     "meta_value",
     "package_facts",
+    "package_text",
     "plain_defaults",
     "sha256_hex",
     "source_digest",

@@ -35,6 +35,9 @@ NUMPY_FUNCTION, NUMPY_OPERATOR, NUMPY_METHOD = (  # what Dynamo wraps calls on a
     "numpy_method_wrapper",
 )
 
+# What Dynamo calls in a graph for an `autograd.Function` under `allow_in_graph`; it closes over the class.
+AUTOGRAD_APPLY = "produce_trampoline_autograd_apply.<locals>.trampoline_autograd_apply"
+
 COMPILED_AUTOGRAD = "torch._dynamo.compiled_autograd"
 AUTOGRAD_NODE, AUTOGRAD_NODES = "Op", "ops"  # the class of what stands for one in a graph, and where all are found
 # What starts a compiled backward, and what that closes over.

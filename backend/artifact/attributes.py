@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 # What a kernel has of the function that it was made of, as texts; its globals are taken off before it is kept.
@@ -24,3 +26,23 @@ def _is_data(cls: type, name: str) -> bool:
         return True
     there = inspect.getattr_static(cls, name, None)
     return isinstance(there, functools.cached_property) or not (callable(there) or hasattr(there, "__get__"))
+
+
+def bare_data(cls: Any) -> Callable[..., Any] | None:
+    """What makes a bare instance of a dataclass or a named tuple without running a line of its own; None for others."""
+    if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
+        return lambda *values: tuple.__new__(cls, values)
+    if not dataclasses.is_dataclass(cls) or cls.__new__ is not object.__new__:
+        return None
+    own = inspect.getattr_static(cls, "__setstate__", None)  # `slots` gives it one of Python's own
+    if getattr(own, "__module__", "dataclasses") != "dataclasses":
+        return None
+    make: Any = object.__new__
+    return functools.partial(make, cls)
+
+
+def fields_of(value: Any) -> list[Any]:
+    """The values of a dataclass's fields, or a named tuple's."""
+    if isinstance(value, tuple):
+        return list(value)
+    return [getattr(value, field.name, None) for field in dataclasses.fields(value)]

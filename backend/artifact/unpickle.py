@@ -9,8 +9,8 @@ A record becomes an object of what `allowed` names, and of nothing else:
   which is special or stands in the place of a dataclass's method.
 - For a function one of ours is called (`_CALLS`), which checks what it is given.
 - A class that results refer to (an output's type) is the real one, and is not called. Such are also the types of *this
-  graph's inputs*: tensor subclasses, and classes and enums in their metadata. They are taken from the inputs at hand,
-  so nothing is imported for a pickle.
+  graph's inputs*: tensor subclasses, and classes, enums, dataclasses and named tuples in their metadata. They are taken
+  from the inputs at hand, so nothing is imported for a pickle, and of the last two bare instances are made.
 - Symbolic sizes and the sources of inputs serve compiling only: a placeholder, and nothing is built.
 """
 
@@ -44,7 +44,7 @@ from ..torch_api.allowed import (
 from ..torch_api.generated_code.graph_module import graph_module
 from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.loading import rebuild_tensor
-from .attributes import may_have
+from .attributes import bare_data, fields_of, may_have
 from .records import NotAllowed, Record, check_storage, read, refuse
 
 __all__ = ["NotAllowed", "realise", "unpickle"]
@@ -211,7 +211,7 @@ def _bare(cls: Any) -> _Known:
 
 
 def _types_of(inputs: Iterable[Any]) -> dict[tuple[str, str], _Known]:
-    """What inputs may lend: types of tensor subclasses, and the classes and enums that these flatten to."""
+    """What inputs may lend: types of tensor subclasses, and the classes and plain data that these flatten to."""
     found: dict[tuple[str, str], _Known] = {}
     waiting = [value for value in inputs if hasattr(value, "__tensor_flatten__")]
     while waiting:
@@ -223,6 +223,9 @@ def _types_of(inputs: Iterable[Any]) -> dict[tuple[str, str], _Known]:
             waiting += [type(value), context, *[getattr(value, name) for name in names]]
         elif isinstance(value, enum.Enum):
             found.setdefault((type(value).__module__, type(value).__qualname__), _bare(type(value)))
+        elif (made := bare_data(type(value))) is not None:
+            found[type(value).__module__, type(value).__qualname__] = _Known(type(value), made, data=True)
+            waiting += fields_of(value)
         elif isinstance(value, dict):
             waiting += [*value.keys(), *value.values()]
         elif isinstance(value, (list, tuple, set, frozenset)):

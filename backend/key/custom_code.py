@@ -16,6 +16,7 @@ from warmgraph.hashing import (
     encode,
     foreign,
     graph_modules,
+    package_text,
     source_digest,
 )
 
@@ -24,7 +25,6 @@ from ..torch_api import operators as operators
 from ..torch_api.changes import registries as registered
 from ..torch_api.changes.patterns import is_pattern, pattern_text
 from ..torch_api.changes.tables import changes, kernels
-from .packages import package_text
 
 
 def custom_code(gm: GraphModule) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from torch._dynamo import utils as dynamo_utils
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, check_cacheable, check_node_safe
 from torch._inductor.codecache import BypassFxGraphCache, FxGraphCache
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import needs_source
+from warmgraph.hashing import is_allowed_call
 
 from .ranks.ddp import as_a_whole
 from .settings import let_patches_win
@@ -76,7 +76,7 @@ def _is_described(target: Any) -> bool:
     """Whether it is an object or function of Dynamo's, or a function of the user's, that our key looks into."""
     kind = type(target)
     return (
-        needs_source(target)
+        is_allowed_call(target)
         or kind in _NUMPY
         or getattr(target if inspect.isfunction(target) else kind, "__module__", "") == _AUTOGRAD
     )

@@ -46,10 +46,14 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
     return None
 
 
+def is_named_tuple(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
+
+
 def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
     """(name, value) of an object that is its class and these, else None: dataclasses, named tuples, namespaces."""
     kind = type(value)
-    if isinstance(value, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
+    if is_named_tuple(kind):
         return [
             *((str(index), item) for index, item in enumerate(value)),
             *sorted(getattr(value, "__dict__", {}).items()),

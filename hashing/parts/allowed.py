@@ -7,6 +7,7 @@ follow: all of its code is taken instead.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import sys
@@ -14,11 +15,14 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
-from ..origin import is_torch_or_stdlib
+from ..encoding.targets import needs_source
+from ..encoding.values import is_named_tuple
+from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code
 from ..source_code.references import meaning
 from ..source_code.walk import source_digest
-from .tensors import held_tensor
+from .tensors import held_tensor, users_type
 
 _EINOPS = ("einops", "einops.einops", "einops.packing", "einops.parsing", "einops._backends")
 
@@ -32,7 +36,25 @@ def allowed_call(function: Any) -> str:
         raise Uncacheable(f"a call of {name}, a function outside torch: {bad}", bad.cause) from None
 
 
+def is_allowed_call(target: Any) -> bool:
+    """Whether `allowed_call` says what a call target is."""
+    return needs_source(target) or _is_apply(target)
+
+
+def _is_apply(target: Any) -> bool:
+    """Of an `autograd.Function`: torch's function around the user's class."""
+    named = getattr(target, "__qualname__", "") == torch_names.AUTOGRAD_APPLY
+    return named and isinstance(target, types.FunctionType) and is_torch_or_stdlib_code(target)
+
+
 def _text(function: Any, name: str) -> str:
+    if _is_apply(function):
+        (cell,) = function.__closure__
+        kind = cell.cell_contents
+        what = f"autograd.Function {kind.__qualname__}"
+        return f"apply code {source_digest(kind, what, leaf=held_tensor, strict=True)}"
+    if isinstance(function, type) and (is_named_tuple(function) or dataclasses.is_dataclass(function)):
+        return f"data {users_type(function)}"  # Dynamo makes one in the graph for a function that it calls there
     if not isinstance(function, types.FunctionType):
         raise Uncacheable("it is a class")
     if function.__module__ in _EINOPS and vars(sys.modules[function.__module__]).get(name) is function:

@@ -11,10 +11,10 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ..encoding.encode import Uncacheable, encode, qualified_name
-from ..encoding.targets import identify, is_higher_order, is_operator, needs_source
+from ..encoding.targets import identify, is_higher_order, is_operator
 from ..origin import foreign
 from ..source_code.walk import source_digest
-from .allowed import allowed_call
+from .allowed import allowed_call, is_allowed_call
 from .autograd_nodes import autograd_call
 from .groups import Named, group_text, marked
 from .opaque import opaque_text
@@ -160,7 +160,7 @@ class GraphText:
             return wrapped_call(node.target, node.meta.get("user_cache_hash"))
         if node.op == "call_function" and (named := autograd_call(node.target)) is not None:
             return named
-        if node.op == "call_function" and needs_source(node.target):
+        if node.op == "call_function" and is_allowed_call(node.target):
             return allowed_call(node.target)
         if isinstance(node.target, types.FunctionType) and foreign(node.target) is not None:
             # Torch's function by its name, but not by its code; or around a user's.

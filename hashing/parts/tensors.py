@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import functools
 import hashlib
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import torch
 
@@ -14,9 +16,15 @@ from .. import torch_names
 from ..encoding.devices import device_text
 from ..encoding.distributed import on_every_rank
 from ..encoding.encode import Cause, Uncacheable, encode, importable_name
+from ..encoding.values import attributes_of
 from ..origin import is_torch_or_stdlib, replaced_within
 from ..source_code.walk import source_digest
 from .thin import thin_text
+
+if TYPE_CHECKING:
+    from ..key import Key
+
+Given = ParamSpec("Given")
 
 MAX_CONSTANT_BYTES = 64 << 20
 
@@ -108,8 +116,34 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     )
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
-    code = "" if of_torch else f" code {source_digest(type(real), name, protocol=True)}"
+    code = "" if of_torch else f" code {_class_digest(type(real), name)}"
     return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
+
+
+_during_key = threading.local()  # digests: of classes, by the class, while a key is made
+
+
+def looking_once(make_key: Callable[Given, Key]) -> Callable[Given, Key]:
+    """Decorator: within one call each class is looked at once, however many inputs are of it."""
+
+    @functools.wraps(make_key)
+    def made(*args: Given.args, **kwargs: Given.kwargs) -> Key:
+        _during_key.digests = {}
+        try:
+            return make_key(*args, **kwargs)
+        finally:
+            _during_key.digests = None
+
+    return made
+
+
+def _class_digest(kind: type, name: str) -> str:
+    known: dict[type, str] | None = getattr(_during_key, "digests", None)
+    if known is None:
+        return source_digest(kind, name, protocol=True)
+    if kind not in known:
+        known[kind] = source_digest(kind, name, protocol=True)
+    return known[kind]
 
 
 def _sharing(tensor: torch.Tensor, real: torch.Tensor) -> str:
@@ -134,12 +168,17 @@ def _describe_part(symbolic: Any, real: Any, number: SymText, own: bool) -> str:
 
 
 def users_type(value: Any) -> str | None:
-    """A class from outside torch by its code, a member of a user's enumeration by its value as well."""
+    """A class from outside torch by its code; a member of a user's enumeration by its value as well, a dataclass or
+    named tuple by its fields.
+    """
     if isinstance(value, type) and not is_torch_or_stdlib(value.__module__):
         name = importable_name(value)
         return f"<type {name} code {source_digest(value, name)}>"
     if isinstance(value, enum.Enum) and not is_torch_or_stdlib(type(value).__module__):
         return f"<enum {importable_name(type(value))}.{value.name} {encode(value.value)}>"
+    if not is_torch_or_stdlib(type(value).__module__) and (fields := attributes_of(value)) is not None:
+        name = importable_name(type(value))
+        return f"<data {name} code {source_digest(type(value), name)} {encode(dict(fields), users_type)}>"
     return None
 
 

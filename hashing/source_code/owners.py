@@ -112,6 +112,16 @@ BOOKKEEPING = frozenset(
     """.split()
 )
 
+# What Python keeps on a member of an enumeration, and on the enumeration.
+OF_MEMBERS = frozenset("_value_ _name_ __objclass__ _sort_order_".split())
+OF_ENUMS = frozenset(
+    """
+    _member_map_ _member_names_ _value2member_map_ _member_type_ _value_repr_ _use_args_ _unhashable_values_
+    _hashable_values_ _unhashable_values_map_ _new_member_ __new_member__ _singles_mask_ _flag_mask_ _all_bits_
+    _boundary_ _inverted_
+    """.split()
+)
+
 # What a module says of itself and of where it lies.
 _OF_MODULES = frozenset("__file__ __path__ __spec__ __loader__ __cached__ __doc__ __builtins__".split())
 _ALREADY_SAID = frozenset({"__wrapped__"})

@@ -24,7 +24,8 @@ from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code, named_by_torch
 from .described import described, operator_text
 from .facts import fact, in_trees, in_trees_by_users, in_words
 from .modules import attribute, imported, module_whole, path_from, whole_module
-from .owners import BOOKKEEPING, Owners
+from .owners import BOOKKEEPING, OF_ENUMS, OF_MEMBERS, Owners
+from .packages import unfollowed_text
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
 from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
@@ -142,7 +143,7 @@ class _Walk:
         elif isinstance(value, enum.Enum):
             self.say(f"member {value.name}")
             if not is_torch_or_stdlib(type(value).__module__):
-                self.value([[name, held] for name, held in vars(value).items() if name not in _OF_MEMBERS])
+                self.value([[name, held] for name, held in vars(value).items() if name not in OF_MEMBERS])
             self.code(type(value))
         elif is_operator(value) or is_higher_order(value):
             text = self.leaf(value) if self.leaf is not None else operator_text(value)
@@ -169,7 +170,7 @@ class _Walk:
             self.inside(value, f"attribute {name}", held)
 
     def code(self, code: Any) -> None:
-        if (told := described(code)) is not None:
+        if (told := described(code) or unfollowed_text(code)) is not None:
             self.say(told)
         elif named_by_torch(code):
             self._named(code)
@@ -265,7 +266,7 @@ class _Walk:
             if isinstance(member, types.MemberDescriptorType):
                 self.say(f"slot {name} {member.__name__}")
                 continue
-            if name in BOOKKEEPING or isinstance(member, enum.Enum) or name in _OF_ENUMS:
+            if name in BOOKKEEPING or isinstance(member, enum.Enum) or name in OF_ENUMS:
                 continue  # said above, or tables of Python's own
             # Python and torch call these without being asked by name; others count when any code asks for them.
             called = (name.startswith("__") and name.endswith("__")) or name in theirs
@@ -318,13 +319,3 @@ class _Walk:
 
 # Builtins that are plain values.
 _CONSTANTS = frozenset("NotImplemented Ellipsis __debug__ __name__ __doc__ __spec__ __loader__ __package__".split())
-
-# What Python keeps on a member of an enumeration, and on the enumeration.
-_OF_MEMBERS = frozenset("_value_ _name_ __objclass__ _sort_order_".split())
-_OF_ENUMS = frozenset(
-    """
-    _member_map_ _member_names_ _value2member_map_ _member_type_ _value_repr_ _use_args_ _unhashable_values_
-    _hashable_values_ _unhashable_values_map_ _new_member_ __new_member__ _singles_mask_ _flag_mask_ _all_bits_
-    _boundary_ _inverted_
-    """.split()
-)

@@ -9,6 +9,8 @@ PyTorch's own: test_aotdispatch.py (`test_aot_dispatch_incorrect_backward`, `_ou
 (`test_aot_runtime_trace_joint`).
 """
 
+import dataclasses
+import enum
 from typing import NamedTuple
 
 import torch
@@ -173,6 +175,18 @@ class Layout(NamedTuple):
     inner: object
 
 
+class Kind(enum.Enum):
+    ROWS = 1
+
+
+@dataclasses.dataclass
+class Block:
+    """As torchao says how activations are quantized."""
+
+    size: int
+    kind: Kind
+
+
 class Described(torch.Tensor):
     """One inner tensor, another that may be missing, and metadata of any kind."""
 
@@ -199,6 +213,8 @@ class Described(torch.Tensor):
         out = func(*inside, **named)
         if isinstance(first.meta, int):
             out = out * first.meta
+        if isinstance(first.meta, Layout):
+            out = out * first.meta.inner.size
         if first.extra is not None:
             out = out + first.extra.sum()
         if out.shape[0] > 4:  # a guard on the inner size
@@ -239,11 +255,13 @@ def metadata_of_sizes_and_names(way):
     return [compiled(Described(numbers(), None, meta)) for meta in metas]
 
 
-@case(bypass="Layout has no stable identity")
+@case()
 def metadata_of_the_users_own_class(way):
-    """A named tuple of the user's: an entry would have to make one, and stored data makes no objects of users."""
-    meta = Layout(torch.Size([3]), torch.device("cpu"), None)
-    return way.compile(lambda x: x.cos())(Described(numbers(), None, meta)).inner
+    """Named tuples, dataclasses and enums of the user's: bare ones are made on a load, of the inputs' own classes."""
+    compiled = way.compile(lambda x: x.cos(), dynamic=False)
+    metas = [Layout(torch.Size([3]), torch.device("cpu"), Block(size, Kind.ROWS)) for size in (2, 3)]
+    outs = [compiled(Described(numbers(), None, meta)) for meta in metas]
+    return [(out.inner, str(out.meta), out.meta.inner.kind is Kind.ROWS) for out in outs]
 
 
 @case(torch_wrong="the class lets Dynamo run code that was traced with other metadata", fields=("value",))

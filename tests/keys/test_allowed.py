@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import einops
 import einops._backends
@@ -44,8 +45,45 @@ def test_what_nothing_describes_is_refused_by_name() -> None:
         Uncacheable, match=r"a call of scaled.*, a function outside torch: .*Holder has no stable ident"
     ):
         allowed_call(scaled(Holder()))
-    with pytest.raises(Uncacheable, match="a call of dict, a function outside torch: it is a class"):
-        allowed_call(dict)
+    with pytest.raises(Uncacheable, match=r"a call of .*Holder, a function outside torch: it is a class"):
+        allowed_call(Holder)
+
+
+@dataclasses.dataclass
+class Config:
+    by: float
+
+
+class Pair(NamedTuple):
+    by: float
+
+
+def test_plain_data_that_is_made_in_a_graph_has_a_text() -> None:
+    texts = {allowed_call(kind) for kind in (Config, Pair)}
+    assert len(texts) == 2
+    assert all("code" in text for text in texts)
+
+
+def function_of(by: float) -> Any:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * by
+
+    return torch._dynamo.allow_in_graph(Scaled)
+
+
+def test_an_autograd_functions_backward_is_in_the_key() -> None:
+    def called(by: float) -> str | None:
+        scaled = function_of(by)
+        return key(lambda x: scaled.apply(x) + 1, X.clone().requires_grad_())
+
+    assert called(2.0) == called(2.0) is not None
+    assert called(2.0) != called(3.0)
 
 
 def rearranged() -> str | None:

@@ -1,4 +1,4 @@
-"""Operators that an installed package defines in Python, under its own name: known by all of the package's files."""
+"""Packages whose Python is known by all of their files: operators that they define, functions that no walk follows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from warmgraph.backend.key import packages
+from warmgraph.hashing import Uncacheable, source_digest
+from warmgraph.hashing.source_code import packages
 
 from .both_keys import trace
 
@@ -64,7 +65,7 @@ def test_the_files_of_a_package_are_in_the_key(package: Any) -> None:
     package(3)
     assert keyed().id not in (None, first.id)
     package(3, new=True)
-    assert "package wgpack, which defines operators in Python, was edited since this process began" in keyed().why
+    assert "package wgpack, whose Python is known by its files, was edited since this process began" in keyed().why
 
 
 def test_where_no_package_is_installed_it_is_refused(package: Any) -> None:
@@ -74,3 +75,53 @@ def test_where_no_package_is_installed_it_is_refused(package: Any) -> None:
     importlib.invalidate_caches()
     importlib.import_module("wgpack")
     assert "torch does not hand out" in keyed().why
+
+
+UNFOLLOWED = """
+import importlib.util
+
+def asks(x):
+    return x * {by} if importlib.util.find_spec("nothing") is None else x
+
+def helper(x):
+    return asks(x)
+
+def around(function):
+    def inner(x):
+        return function(x)
+    return inner
+
+held = around(asks)
+"""
+
+
+@pytest.fixture
+def library(package: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A module of a package that is known by its files, whose functions no walk could follow."""
+    monkeypatch.setattr(packages, "_UNFOLLOWED", frozenset({"wgpack"}))
+    package(2)
+    file = tmp_path / "wgpack" / "asking.py"
+    file.write_text(UNFOLLOWED.format(by=2))
+    os.utime(file, (packages._BEGAN - 3600,) * 2)
+    yield importlib.import_module("wgpack.asking")
+    sys.modules.pop("wgpack.asking", None)
+
+
+def test_functions_of_a_known_package_are_not_followed(library: Any) -> None:
+    texts = [source_digest(one, "f") for one in (library.asks, library.helper, library.held)]
+    assert len({*texts}) == 3
+    assert texts == [source_digest(one, "f") for one in (library.asks, library.helper, library.held)]
+
+
+def test_the_environment_of_a_known_package_is_in_the_text(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = source_digest(library.asks, "f")
+    monkeypatch.setenv("WGPACK_TUNING", "1")
+    assert source_digest(library.asks, "f") != before
+
+
+def test_what_a_user_put_into_a_known_package_is_not_its_own(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    around_mine = library.around(lambda x: x * 3)  # holds a function of the user's: followed, as any other
+    assert source_digest(around_mine, "f") != source_digest(library.around(lambda x: x * 4), "f")
+    monkeypatch.setattr(library, "asks", lambda x: x)
+    with pytest.raises(Uncacheable, match=r"wgpack.asking.asks is not what wgpack brought"):
+        source_digest(library.helper, "f")
