@@ -13,9 +13,10 @@ import typing
 
 import pytest
 import torch
-from warmgraph.hashing import Uncacheable, source_digest
+from warmgraph.hashing import Uncacheable, describes_operators, source_digest
 from warmgraph.hashing import origin as fixed
 from warmgraph.hashing.encoding.values import in_order
+from warmgraph.hashing.source_code import described as described_operators
 
 COUNT = iter(range(10**6))
 
@@ -206,13 +207,27 @@ def test_a_module_of_the_users_may_be_called_ops():
 
 
 @pytest.mark.parametrize("how", ["torch.ops.{n}.f(x)", "(lambda o: o.{n}.f(x))(torch.ops)", "O.{n}.f(x)"])
-def test_operators_are_refused_however_the_code_comes_by_them(how):
-    """Their fakes and backwards are described for the graph's own nodes alone."""
+def test_operators_are_refused_however_the_code_comes_by_them(how, monkeypatch):
+    """Where nobody says what they are made of."""
+    monkeypatch.setattr(described_operators, "_of_operators", [])
     library = torch.library.Library(f"made_ops{next(COUNT)}", "DEF")
     library.define("f(Tensor x) -> Tensor")
     assert getattr(torch.ops, library.ns).f
     with pytest.raises(Uncacheable, match=r"operators of torch\.ops"):
         digest(f"def f(x):\n    return {how.format(n=library.ns)}\n", torch=torch, O=torch.ops)
+
+
+def test_operators_are_part_of_a_function_as_they_are_told(monkeypatch):
+    """By what `describes_operators` was given: fakes, backwards, files of a package."""
+    monkeypatch.setattr(described_operators, "_of_operators", [])
+    library = torch.library.Library(f"made_ops{next(COUNT)}", "DEF")
+    library.define("f(Tensor x) -> Tensor")
+    assert getattr(torch.ops, library.ns).f
+    text, found = f"def f(x):\n    return torch.ops.{library.ns}.f(x)\n", []
+    for told in ("one", "one", "two"):
+        describes_operators(lambda operator, told=told: told)
+        found.append(digest(text, torch=torch))
+    assert found[0] == found[1] != found[2]
 
 
 def test_recursion_and_caches_and_loggers_are_no_obstacle():

@@ -255,16 +255,15 @@ def test_jagged_tensors_that_share_their_raggedness_are_another_graph() -> None:
     assert keys(step, first, first * 3) != keys(step, first, jagged())
 
 
-def outside(x: torch.Tensor) -> torch.Tensor:
-    return x * 2
+def outside(by: Any) -> Any:
+    return torch._dynamo.allow_in_graph(lambda x: x * by)
 
 
-def test_a_users_function_in_a_branch_is_refused() -> None:
-    """Put into the graph unseen (`allow_in_graph`): nothing tells what it does."""
-    torch._dynamo.allow_in_graph(outside)
+def test_a_users_function_in_a_branch_is_known_by_its_code() -> None:
+    """Put into the graph as it is (`allow_in_graph`)."""
 
-    def step(x: torch.Tensor) -> Any:
-        return torch.cond(x.sum() > 0, lambda x: outside(x), lambda x: x + 1, (x,))
+    def keyed(by: Any) -> list[str]:
+        function = outside(by)
+        return keys(lambda x: torch.cond(x.sum() > 0, lambda x: function(x), lambda x: x + 1, (x,)), X)
 
-    with pytest.raises(Exception, match="outside"):
-        keys(step, X)
+    assert keyed(2.0) == keyed(2.0) != keyed(3.0)
