@@ -17,7 +17,8 @@ from .parts.symbols import assign_slots
 from .parts.toolchain import package_facts, toolchain
 from .source_code.described import describe, described, describes_operators
 from .source_code.facts import fact
-from .source_code.packages import package_text
+from .source_code.once import making_a_key, once_per_key
+from .source_code.packages import package_text, places_of
 from .source_code.references import meaning
 from .source_code.saying import plain_defaults
 from .source_code.walk import source_digest
@@ -60,8 +61,11 @@ __all__ = [
     "lifted_tensors",
     "meaning",
     "meta_value",
+    "making_a_key",
+    "once_per_key",
     "package_facts",
     "package_text",
+    "places_of",
     "plain_defaults",
     "sha256_hex",
     "source_digest",

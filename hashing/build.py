@@ -29,8 +29,8 @@ from .parts.inputs import (
 from .parts.machine import machine
 from .parts.places import place_lines, same_sizes_everywhere
 from .parts.symbols import SymbolTable
-from .parts.tensors import looking_once
 from .parts.toolchain import toolchain
+from .source_code.once import making_a_key
 
 # Code from outside torch, which may hold groups and meshes that a digest alone tells. Not the classes of placements.
 _USERS_CODE = re.compile(
@@ -80,7 +80,7 @@ class KeyContext:
     shares_ranks: bool = False
 
 
-@looking_once
+@making_a_key
 def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> Key:
     """The key of `gm` called with `inputs` (tensors, SymInts and constants, in placeholder order).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import inspect
@@ -29,16 +30,41 @@ def _is_data(cls: type, name: str) -> bool:
 
 
 def bare_data(cls: Any) -> Callable[..., Any] | None:
-    """What makes a bare instance of a dataclass or a named tuple without running a line of its own; None for others."""
-    if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
+    """What makes a bare instance of a dataclass or a named tuple without running a line of its own.
+
+    None for other classes, and for those that say themselves how they are pickled, made or read.
+    """
+    is_tuple = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    if not is_tuple and not (dataclasses.is_dataclass(cls) and cls.__new__ is object.__new__):
+        return None
+    there = [vars(base) for base in cls.__mro__ if base not in (object, tuple)]
+    fields = () if is_tuple else cls.__dataclass_fields__
+    if any(name in space and not _is_generated(space[name]) for space in there for name in _OWN_WAYS):
+        return None
+    if any(isinstance(space.get(name), property) for space in there for name in fields):
+        return None
+    if is_tuple:
         return lambda *values: tuple.__new__(cls, values)
-    if not dataclasses.is_dataclass(cls) or cls.__new__ is not object.__new__:
-        return None
-    own = inspect.getattr_static(cls, "__setstate__", None)  # `slots` gives it one of Python's own
-    if getattr(own, "__module__", "dataclasses") != "dataclasses":
-        return None
     make: Any = object.__new__
-    return functools.partial(make, cls)
+    return lambda: make(cls)
+
+
+# How a class may say itself what becomes of it; Python's own `dataclass` and `namedtuple` write some of these.
+_OWN_WAYS = """
+    __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs_ex__ __getnewargs__ __getattr__ __getattribute__
+    __setattr__ __hash__
+""".split()
+
+
+def _is_generated(member: Any) -> bool:
+    """Whether Python wrote it: in no file, or in its own."""
+    code = getattr(member, "__code__", None)
+    if member is None or code is None:
+        return member is None
+    return code.co_filename.startswith("<") or code.co_filename in _GENERATORS
+
+
+_GENERATORS = (dataclasses.__file__, collections.__file__)
 
 
 def fields_of(value: Any) -> list[Any]:

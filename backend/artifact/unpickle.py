@@ -217,7 +217,7 @@ def _types_of(inputs: Iterable[Any]) -> dict[tuple[str, str], _Known]:
     while waiting:
         value = waiting.pop()
         if isinstance(value, type):
-            found[value.__module__, value.__qualname__] = _Known(value)
+            found.setdefault((value.__module__, value.__qualname__), _Known(value))
         elif isinstance(value, torch.Tensor) and hasattr(value, "__tensor_flatten__"):
             names, context = value.__tensor_flatten__()
             waiting += [type(value), context, *[getattr(value, name) for name in names]]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule
 from warmgraph.cache import Miss
-from warmgraph.hashing import Key, Uncacheable, is_allowed_call, key_of, lifted_tensors
+from warmgraph.hashing import Key, Uncacheable, graph_modules, is_allowed_call, key_of, lifted_tensors
 
 from ..artifact.load import load_alone
 from ..key.compiler_settings import patched_settings
@@ -60,7 +60,7 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         raise Refused("its graph holds tensors of its own")
     if gm.meta.get("cudagraph_annotation") is not None:
         raise Refused("its graph is annotated for CUDA graphs")
-    if any(is_allowed_call(node.target) for node in gm.graph.nodes):
+    if any(is_allowed_call(node.target) for inner in graph_modules(gm) for node in inner.graph.nodes):
         raise Refused("its graph calls a function of the user's as it is, and no trace goes through that")
     if any("_checkpoint_context_fn" in inner.meta for inner in gm.modules() if isinstance(inner, GraphModule)):
         raise Refused("a checkpoint's context_fn decides what its graph saves, and no trace goes through that")

@@ -16,7 +16,10 @@ from warmgraph.hashing import (
     encode,
     foreign,
     graph_modules,
+    making_a_key,
+    once_per_key,
     package_text,
+    places_of,
     source_digest,
 )
 
@@ -27,6 +30,7 @@ from ..torch_api.changes.patterns import is_pattern, pattern_text
 from ..torch_api.changes.tables import changes, kernels
 
 
+@making_a_key
 def custom_code(gm: GraphModule) -> dict[str, Any]:
     """Name -> description of each operator that does not come with torch, and of what replaces torch's own.
 
@@ -96,6 +100,10 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
     call other operators, which are described with it. within: the operators that lead here.
     """
     name = overload.name()
+    count = _described_by_now()
+    count[0] += 1
+    if count[0] > _MOST:
+        raise Uncacheable(f"operator {name} and others lead to each other in more than {_MOST} ways")
     told = described(overload)
     if told is not None:
         return {"schema": str(overload._schema), "tags": sorted(str(tag) for tag in overload.tags), "described": told}
@@ -140,6 +148,15 @@ def _inner_operator(within: frozenset[str], value: Any) -> str | None:
     return f"operators {encode(told)}"
 
 
+_MOST = 500  # descriptions for a key: operators that lead to each other by a table are described in every order
+
+
+@once_per_key
+def _described_by_now() -> list[int]:
+    """A count that grows, while a key is made."""
+    return [0]
+
+
 # Dispatch keys whose kernels compiled code calls by name; the others are traced through.
 _CALLED = frozenset("CPU CUDA HIP XPU MPS MTIA HPU PrivateUse1".split())
 
@@ -163,9 +180,10 @@ def _library(overload: Any, functions: dict[str, Any]) -> Any:
     name = overload.name()
     described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
     if kernels := registered.library_kernels(name) - _CALLED - described:
-        if (package := package_text(overload.namespace)) is not None:
+        strange = kernels - registered.kernels_from(name, places_of(overload.namespace))
+        if not strange and (package := package_text(overload.namespace)) is not None:
             return package
-        _refuse(name, kernels)
+        _refuse(name, strange or kernels)
     try:
         return f"{overload.namespace} {metadata.version(overload.namespace)}"
     except metadata.PackageNotFoundError:

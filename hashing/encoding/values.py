@@ -34,7 +34,7 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
     if isinstance(value, types.MethodType):
         return kind, [value.__func__, value.__self__]
     if isinstance(value, typing.TypeVar):
-        return kind, [value.__name__]
+        return kind, [value.__name__, value.__bound__, value.__constraints__]
     if kind == "TorchVersion":  # of torch.__version__: a text that compares as versions do
         return kind, [str(value)]
     if kind == "_tuplegetter":  # a field of a named tuple
@@ -86,8 +86,10 @@ def _called(value: Any) -> str:
     kind = type(value)
     if isinstance(value, enum.Enum):
         name = value._name_
-    elif kind in _BY_REPR:
+    elif kind in _BY_REPR or kind is str or kind is bytes:
         name = repr(value)
+    elif kind is tuple:
+        name = " ".join(map(_called, value))
     elif is_operator(value) or is_higher_order(value):
         name = str(value)
     else:

@@ -20,6 +20,7 @@ from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import needs_source
 from ..encoding.values import is_named_tuple
 from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code
+from ..source_code.packages import places_of
 from ..source_code.references import meaning
 from ..source_code.walk import source_digest
 from .tensors import held_tensor, users_type
@@ -54,7 +55,9 @@ def _text(function: Any, name: str) -> str:
         what = f"autograd.Function {kind.__qualname__}"
         return f"apply code {source_digest(kind, what, leaf=held_tensor, strict=True)}"
     if isinstance(function, type) and (is_named_tuple(function) or dataclasses.is_dataclass(function)):
-        return f"data {users_type(function)}"  # Dynamo makes one in the graph for a function that it calls there
+        if (text := users_type(function)) is None:
+            raise Uncacheable("it was made by a function, under no name of its own")
+        return f"data {text}"  # Dynamo makes one in the graph for a function that it calls there
     if not isinstance(function, types.FunctionType):
         raise Uncacheable("it is a class")
     if function.__module__ in _EINOPS and vars(sys.modules[function.__module__]).get(name) is function:
@@ -80,12 +83,14 @@ def _lines(name: str, space: Any) -> Iterator[str]:
             functions = (getattr(value, part, None) for part in ("__func__", "fget", "fset", "fdel", "func"))
             yield from _lines(f"{name}.{key}", {str(at): one for at, one in enumerate(functions)})
             continue
-        value = getattr(value, "__wrapped__", value)  # of functools.lru_cache
+        value = _unwrapped(value)
         if isinstance(value, (types.FunctionType, type)):
             if is_torch_or_stdlib(value.__module__):
                 continue
-            free = value.__code__.co_freevars if isinstance(value, types.FunctionType) else ()
-            if value.__module__.partition(".")[0] != "einops" or {*free} - {"__class__"}:
+            code = value.__code__ if isinstance(value, types.FunctionType) else None
+            there = code is None or code.co_filename.startswith(places_of("einops") or ("\0",))
+            free = set() if code is None else {*code.co_freevars} - {"__class__"}
+            if (value.__module__ or "").partition(".")[0] != "einops" or not there or free:
                 raise Uncacheable(f"{name}.{key} is not einops' own")
             if isinstance(value, types.FunctionType):
                 yield f"{name}.{key} {meaning(value.__code__)} {encode([value.__defaults__, value.__kwdefaults__])}"
@@ -94,3 +99,12 @@ def _lines(name: str, space: Any) -> Iterator[str]:
                 yield from _lines(f"{name}.{key}", vars(value))
         elif type(value) in (bool, int, float, str, tuple, list) and not key.startswith("__"):
             yield f"{name}.{key} {encode(value)}"
+
+
+def _unwrapped(value: Any) -> Any:
+    """What `functools.lru_cache`, and torch's wrappers around that, hold. Not what a user's wrapper holds."""
+    while hasattr(value, "__wrapped__"):
+        if isinstance(value, types.FunctionType) and not is_torch_or_stdlib_code(value):
+            return value
+        value = value.__wrapped__
+    return value

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import functools
 import hashlib
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import Any
 
 import torch
 
@@ -18,13 +16,9 @@ from ..encoding.distributed import on_every_rank
 from ..encoding.encode import Cause, Uncacheable, encode, importable_name
 from ..encoding.values import attributes_of
 from ..origin import is_torch_or_stdlib, replaced_within
+from ..source_code.once import once_per_key
 from ..source_code.walk import source_digest
 from .thin import thin_text
-
-if TYPE_CHECKING:
-    from ..key import Key
-
-Given = ParamSpec("Given")
 
 MAX_CONSTANT_BYTES = 64 << 20
 
@@ -120,30 +114,9 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
 
 
-_during_key = threading.local()  # digests: of classes, by the class, while a key is made
-
-
-def looking_once(make_key: Callable[Given, Key]) -> Callable[Given, Key]:
-    """Decorator: within one call each class is looked at once, however many inputs are of it."""
-
-    @functools.wraps(make_key)
-    def made(*args: Given.args, **kwargs: Given.kwargs) -> Key:
-        _during_key.digests = {}
-        try:
-            return make_key(*args, **kwargs)
-        finally:
-            _during_key.digests = None
-
-    return made
-
-
+@once_per_key
 def _class_digest(kind: type, name: str) -> str:
-    known: dict[type, str] | None = getattr(_during_key, "digests", None)
-    if known is None:
-        return source_digest(kind, name, protocol=True)
-    if kind not in known:
-        known[kind] = source_digest(kind, name, protocol=True)
-    return known[kind]
+    return source_digest(kind, name, protocol=True)
 
 
 def _sharing(tensor: torch.Tensor, real: torch.Tensor) -> str:

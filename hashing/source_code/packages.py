@@ -1,18 +1,19 @@
 """Packages whose Python is known by all of their files: functions out of sight, and some that no walk can follow.
 
-An operator that was given its kernel by `torch.library.Library.impl`: torch keeps the function out of sight. Where the
-operator's namespace is that of an installed package that was imported, it was that package: torch lets nobody else
-fill a kernel twice. And torchao, whose functions ask which other packages and which devices there are.
+An operator that was given its kernel by `torch.library.Library.impl`: torch keeps the function out of sight, and says
+from which file it came. And torchao, whose functions ask which other packages and which devices there are.
 """
 
 from __future__ import annotations
 
+import enum
 import functools
 import hashlib
 import os
 import sys
 import time
 import types
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,82 +21,118 @@ from typing import Any
 import torch
 
 from ..encoding.encode import Uncacheable, encode
+from ..encoding.values import attributes_of, bound_cells
 from ..origin import comes_with_torch
 from .facts import fact
+from .once import once_per_key
 
 _MOST_BYTES = 64 << 20
-_BEGAN = time.time()
 _UNFOLLOWED = frozenset({"torchao"})
+# What its functions ask classes for, through others that are not followed: who adds to these tables is followed.
+TABLES = ("_ATEN_OP_TABLE", "_TORCH_FN_TABLE")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _OF_INSTALLED = (".dist-info", ".egg-info")
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device)
 
 
-def package_text(name: str) -> str | None:
-    """Version and digest of the Python files of the package of that name; None where none is installed and imported.
+def _process_began() -> float:
+    """Seconds since 1970. As Linux has it: ticks after the machine's start; elsewhere, when this file was loaded."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        up = float(Path("/proc/uptime").read_text().split()[0])
+        return time.time() - up + ticks / os.sysconf("SC_CLK_TCK") - 1
+    except (OSError, ValueError, IndexError):
+        return time.time()
 
-    Raises Uncacheable for one that was edited since: nothing says what of it is loaded.
+
+_BEGAN = _process_began()
+
+
+@once_per_key
+def package_text(name: str) -> str | None:
+    """What the package of that name is, its settings, and what is beside it. None where none is installed and loaded.
+
+    Raises Uncacheable for one that was edited since this process began, or into which code was put: nothing says
+    what of it is loaded.
     """
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-    places = _places(name)
-    return f"{name} {version} {_digest(places)}" if places else None
+    places = places_of(name)
+    if not places:
+        return None
+    told = {key: value for key, value in os.environ.items() if key.startswith(name.upper())}
+    around = encode([_beside(), sorted(told.items()), fact("accelerator"), list(_settings(name, places))])
+    return f"{name} {version} {_digest(places)} among {hashlib.sha256(around.encode()).hexdigest()[:32]}"
 
 
 def unfollowed_text(function: Any) -> str | None:
     """What stands for a function of such a package instead of its code. None where it holds code of others.
 
-    Raises Uncacheable where a function of the package was replaced.
+    Raises Uncacheable, as `package_text` does.
     """
     if not isinstance(function, types.FunctionType):
         return None
     name = (function.__module__ or "").partition(".")[0]
-    if name not in _UNFOLLOWED or not _is_own(function, _places(name), set()):
+    held = _held_by(function, places_of(name), 0) if name in _UNFOLLOWED else None
+    package = package_text(name) if held is not None else None
+    return None if package is None else f"{held} of {package}"
+
+
+def places_of(name: str) -> tuple[str, ...]:
+    """Folders of a package that is loaded, each with a separator behind it."""
+    return tuple(str(Path(place)) + os.sep for place in getattr(sys.modules.get(name), "__path__", ()))
+
+
+def _held_by(value: Any, places: tuple[str, ...], depth: int) -> str | None:
+    """A function of the package's files with all that it holds: plain values, and others of these. None for others."""
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    kind: Any = value if isinstance(value, type) else type(value)
+    if kind.__module__.partition(".")[0] in _UNFOLLOWED:
+        fields = attributes_of(value) or []
+        inner = [(name, _held_by(one, places, depth + 1)) for name, one in fields]
+        if isinstance(value, (type, enum.Enum)) or (fields and depth < 8 and None not in dict(inner).values()):
+            return f"{kind.__module__}.{kind.__qualname__} {getattr(value, '_name_', inner)}"
+    if depth > 8 or not isinstance(value, (tuple, list, types.FunctionType)):
         return None
-    package = package_text(name)
-    if package is None:
+    if not isinstance(value, types.FunctionType):
+        inner = [_held_by(one, places, depth + 1) for one in value]
+        return None if None in inner else f"{type(value).__name__} {inner}"
+    code = value.__code__
+    if not code.co_filename.startswith(places or ("\0",)):
         return None
-    _refuse_replaced(name)
-    told = {key: value for key, value in os.environ.items() if key.startswith(name.upper())}
-    around = encode([_beside(), sorted(told.items()), fact("accelerator")])
-    return f"{function.__module__}.{function.__qualname__} {_bound(function)} of {package} beside {_short(around)}"
+    held = [*bound_cells(value).values(), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    inner = [_held_by(one, places, depth + 1) for one in held]
+    place = f"{value.__module__}.{value.__qualname__} line {code.co_firstlineno}"
+    return None if None in inner else f"{place} holds {inner}"
 
 
-def _places(name: str) -> tuple[str, ...]:
-    return tuple(getattr(sys.modules.get(name), "__path__", ()))
+def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:
+    """Plain values in the package's modules, which a program may set. Raises Uncacheable for code put there."""
+    for module, held in list(sys.modules.items()):
+        if module.partition(".")[0] != name or held is None:
+            continue
+        for key, value in sorted(vars(held).items()):
+            if key.startswith("__"):
+                continue
+            if isinstance(value, _PLAIN) or (type(value) is tuple and all(isinstance(one, _PLAIN) for one in value)):
+                yield f"{module}.{key}={value!r}"
+            elif isinstance(value, type) and (value.__module__ or "").partition(".")[0] == name:
+                for member, function in vars(value).items():
+                    _refuse_put_there(f"{module}.{key}.{member}", getattr(function, "__func__", function), name, places)
+            else:
+                _refuse_put_there(f"{module}.{key}", value, name, places)
 
 
-def _is_own(value: Any, places: tuple[str, ...], seen: set[int]) -> bool:
-    """Whether it is a function of the package's files that holds plain values and others of these alone."""
-    if isinstance(value, (tuple, list)):
-        return all(_is_own(one, places, seen) for one in value)
-    if not isinstance(value, types.FunctionType) or id(value) in seen:
-        return isinstance(value, _PLAIN) or id(value) in seen
-    seen.add(id(value))
-    held = [*_cells(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-    return value.__code__.co_filename.startswith(places) and all(_is_own(one, places, seen) for one in held)
-
-
-def _bound(function: types.FunctionType) -> str:
-    """What it holds: two wrappers of one decorator have one name."""
-    held = [*_cells(function), *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    names = [f"{v.__module__}.{v.__qualname__}" if isinstance(v, types.FunctionType) else str(v) for v in held]
-    return f"line {function.__code__.co_firstlineno} holds {names}"
-
-
-def _cells(function: types.FunctionType) -> list[Any]:
-    return [cell.cell_contents for cell in function.__closure__ or ()]
-
-
-def _refuse_replaced(name: str) -> None:
-    for module, space in [(key, vars(one)) for key, one in list(sys.modules.items()) if key.partition(".")[0] == name]:
-        for key, value in space.items():
-            if isinstance(value, types.FunctionType):
-                file = value.__code__.co_filename
-                if not (file.startswith(_places(name)) or comes_with_torch(file) or any(p in file for p in _INSTALLED)):
-                    raise Uncacheable(f"{module}.{key} is not what {name} brought")
+def _refuse_put_there(where: str, value: Any, name: str, places: tuple[str, ...]) -> None:
+    if isinstance(value, types.FunctionType):
+        file = value.__code__.co_filename
+        module = value.__module__ or ""
+        generated = file.startswith("<") and (module.partition(".")[0] == name or module.startswith("namedtuple_"))
+        if not (generated or file.startswith(places) or comes_with_torch(file) or any(p in file for p in _INSTALLED)):
+            raise Uncacheable(f"{where} is not what {name} brought")
 
 
 @functools.cache
@@ -104,9 +141,12 @@ def _digest(places: tuple[str, ...]) -> str:
     found, size = hashlib.sha256(), 0
     for place in map(Path, places):
         for path in sorted(place.rglob("*.py")):
-            content = path.read_bytes()
+            try:
+                content, stat = path.read_bytes(), path.stat()
+            except OSError as error:
+                raise Uncacheable(f"package {place.name}, whose Python is known by its files: {error}") from None
             size += len(content)
-            if size > _MOST_BYTES or path.stat().st_mtime > _BEGAN:
+            if size > _MOST_BYTES or max(stat.st_mtime, stat.st_ctime) > _BEGAN:
                 why = "was edited since this process began" if size <= _MOST_BYTES else "is too large to be looked at"
                 raise Uncacheable(f"package {place.name}, whose Python is known by its files, {why}")
             found.update(f"{path.relative_to(place)} {len(content)}\n".encode() + content)
@@ -116,9 +156,10 @@ def _digest(places: tuple[str, ...]) -> str:
 @functools.cache
 def _beside() -> list[str]:
     """Names and versions of all that is installed, as folders say them."""
-    places = [place for place in map(Path, sys.path) if place.is_dir()]
-    return sorted({entry.name for place in places for entry in place.iterdir() if entry.suffix in _OF_INSTALLED})
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    found: set[str] = set()
+    for place in sys.path:
+        try:
+            found |= {entry for entry in os.listdir(place or ".") if entry.endswith(_OF_INSTALLED)}  # noqa: PTH208
+        except OSError:  # a zip file, or nothing
+            continue
+    return sorted(found)

@@ -25,7 +25,7 @@ from .described import described, operator_text
 from .facts import fact, in_trees, in_trees_by_users, in_words
 from .modules import attribute, imported, module_whole, path_from, whole_module
 from .owners import BOOKKEEPING, OF_ENUMS, OF_MEMBERS, Owners
-from .packages import unfollowed_text
+from .packages import TABLES, unfollowed_text
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
 from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
@@ -170,8 +170,12 @@ class _Walk:
             self.inside(value, f"attribute {name}", held)
 
     def code(self, code: Any) -> None:
-        if (told := described(code) or unfollowed_text(code)) is not None:
+        if (told := described(code)) is not None:
             self.say(told)
+        elif (known := unfollowed_text(code)) is not None:
+            self.say(known)
+            self.owners.of_code(reach_of(code.__code__))
+            self.owners.names |= set(TABLES)
         elif named_by_torch(code):
             self._named(code)
         elif self.first(code):

@@ -61,6 +61,8 @@ def _of_torchrun(line: list[str], world: int | None, local: int | None) -> Launc
     if world is None and job.min_nodes != job.max_nodes:
         raise click.UsageError(f"--nnodes {options.nnodes}: of how many ranks is the job? TIP: --world-size N")
     world = world or job.max_nodes * job.nproc_per_node
+    if world < 1 or job.nproc_per_node < 1:
+        raise click.UsageError(f"--nproc-per-node {options.nproc_per_node}: a job has one rank at least")
     return Launch(
         [program, *arguments],
         world,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -102,6 +103,28 @@ def test_einops_is_known_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(sys.modules["einops.einops"].reduce, "__defaults__", ("sum",))
     assert rearranged() != before
+
+
+def test_a_users_wrapper_is_not_einops_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["einops.einops"]
+    inner = module._apply_recipe
+
+    @functools.wraps(inner)
+    def around(*args: Any, **kwargs: Any) -> Any:
+        return inner(*args, **kwargs) * 2
+
+    before = allowed_call(einops.rearrange)
+    einops.rearrange(X, "a b -> b a")  # its caches are filled, and torch may wrap them
+    assert allowed_call(einops.rearrange) == before
+    monkeypatch.setattr(module, "_apply_recipe", around)
+    with pytest.raises(Uncacheable, match="_apply_recipe is not einops' own"):
+        allowed_call(einops.rearrange)
+
+
+def test_a_class_without_a_name_of_its_own_is_refused() -> None:
+    made = dataclasses.make_dataclass("Made", [("by", float)])
+    with pytest.raises(Uncacheable, match="a call of Made"):
+        allowed_call(made)
 
 
 def test_a_backend_that_einops_was_taught_is_refused() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ X = torch.ones(3)
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Writes the package, as installed an hour ago."""
+    """Writes the package, as installed before this process began, or edited since."""
     trace(torch.sin, X)  # Inductor's table of decompositions takes what is registered when it is loaded
     folder = tmp_path / "wgpack"
     folder.mkdir()
@@ -38,8 +38,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def write(by: int, *, new: bool = False) -> Path:
         file = folder / "__init__.py"
         file.write_text(MODULE.format(by=by))
-        if not new:
-            os.utime(file, (packages._BEGAN - 3600,) * 2)
+        monkeypatch.setattr(packages, "_BEGAN", time.time() + (-60 if new else 60))
         packages._digest.cache_clear()
         importlib.invalidate_caches()
         return installed
@@ -102,7 +101,6 @@ def library(package: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> An
     package(2)
     file = tmp_path / "wgpack" / "asking.py"
     file.write_text(UNFOLLOWED.format(by=2))
-    os.utime(file, (packages._BEGAN - 3600,) * 2)
     yield importlib.import_module("wgpack.asking")
     sys.modules.pop("wgpack.asking", None)
 
@@ -125,3 +123,30 @@ def test_what_a_user_put_into_a_known_package_is_not_its_own(library: Any, monke
     monkeypatch.setattr(library, "asks", lambda x: x)
     with pytest.raises(Uncacheable, match=r"wgpack.asking.asks is not what wgpack brought"):
         source_digest(library.helper, "f")
+
+
+def test_a_setting_of_a_known_package_is_in_the_text(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = source_digest(library.asks, "f")
+    monkeypatch.setattr(library, "TUNES", True, raising=False)
+    assert source_digest(library.asks, "f") != before
+
+
+def test_what_a_user_registered_is_followed(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a table of a class, which a function of the package looks at."""
+
+    def of(by: float) -> str:
+        kind = type("Mine", (), {"_ATEN_OP_TABLE": {"mul": lambda x: x * by}, "__torch_dispatch__": library.helper})
+        return source_digest(kind, "Mine", protocol=True)
+
+    assert of(2.0) == of(2.0) != of(3.0)
+
+
+def test_a_kernel_that_a_user_gave_an_operator_of_a_package_is_refused(package: Any) -> None:
+    package(2)
+    importlib.import_module("wgpack")
+    mine = torch.library.Library("wgpack", "IMPL")
+    try:
+        mine.impl("twice", lambda x: x * 3, "AutogradCPU")
+        assert "torch does not hand out" in keyed().why
+    finally:
+        mine._destroy()

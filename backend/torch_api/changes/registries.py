@@ -266,6 +266,12 @@ def kernels_over(name: str) -> set[str]:
     return {line.partition(":")[0].partition("[")[0] for line in lines[3:] if _is_from_outside("", line)}
 
 
+def kernels_from(name: str, places: tuple[str, ...]) -> set[str]:
+    """Dispatch keys of an operator whose kernel was registered in a file below these folders, as torch notes it."""
+    rows = (line.partition(": registered at ") for line in torch._C._dispatch_dump(name).splitlines()[3:])
+    return {key.partition("[")[0] for key, _, file in rows if places and file.startswith(places)}
+
+
 def traced_kernels(overload: Any) -> set[str]:
     """Dispatch keys whose kernels of an operator run while AOTAutograd traces it."""
     keys = (

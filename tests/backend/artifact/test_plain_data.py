@@ -95,7 +95,30 @@ def test_what_no_input_holds_is_refused() -> None:
             back(block, held)
 
 
-@pytest.mark.parametrize("made", [SetsItself(1), MakesItself(1)])
+@dataclasses.dataclass(frozen=True)
+class PicklesItself:
+    by: float = 1.0
+
+    def __reduce__(self) -> Any:
+        return PicklesItself, (self.by,)
+
+
+class OddPair(NamedTuple):
+    size: int
+
+    def __setstate__(self, state: Any) -> None:
+        raise AssertionError("it was run")
+
+
+@dataclasses.dataclass
+class Counts:
+    size: int
+
+    def __hash__(self) -> int:
+        raise AssertionError("it was run")
+
+
+@pytest.mark.parametrize("made", [SetsItself(1), MakesItself(1), PicklesItself(3.0), OddPair(1), Counts(1)])
 def test_a_class_that_would_run_its_own_code_is_refused(made: Any) -> None:
     assert bare_data(type(made)) is None
     with pytest.raises(NotAllowed):
