@@ -90,22 +90,25 @@ def _held_by(value: Any, places: tuple[str, ...], depth: int) -> str | None:
     if isinstance(value, _PLAIN):
         return repr(value)
     kind: Any = value if isinstance(value, type) else type(value)
-    if kind.__module__.partition(".")[0] in _UNFOLLOWED:
-        fields = attributes_of(value) or []
-        inner = [(name, _held_by(one, places, depth + 1)) for name, one in fields]
-        if isinstance(value, (type, enum.Enum)) or (fields and depth < 8 and None not in dict(inner).values()):
-            return f"{kind.__module__}.{kind.__qualname__} {getattr(value, '_name_', inner)}"
-    if depth > 8 or not isinstance(value, (tuple, list, types.FunctionType)):
+    own = kind.__module__.partition(".")[0] in _UNFOLLOWED
+    place = f"{kind.__module__}.{kind.__qualname__}"
+    if own and isinstance(value, (type, enum.Enum)):
+        return f"{place} {getattr(value, '_name_', '')}"
+    if depth > 8:
         return None
-    if not isinstance(value, types.FunctionType):
-        inner = [_held_by(one, places, depth + 1) for one in value]
-        return None if None in inner else f"{type(value).__name__} {inner}"
-    code = value.__code__
-    if not code.co_filename.startswith(places or ("\0",)):
+    if isinstance(value, types.FunctionType):
+        code = value.__code__
+        if not code.co_filename.startswith(places or ("\0",)):
+            return None
+        place = f"{value.__module__}.{value.__qualname__} line {code.co_firstlineno}"
+        held = [*bound_cells(value).values(), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    elif type(value) in (tuple, list):
+        held = list(value)
+    elif own and (fields := attributes_of(value)):
+        held = [one for pair in fields for one in pair]
+    else:
         return None
-    held = [*bound_cells(value).values(), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     inner = [_held_by(one, places, depth + 1) for one in held]
-    place = f"{value.__module__}.{value.__qualname__} line {code.co_firstlineno}"
     return None if None in inner else f"{place} holds {inner}"
 
 
