@@ -47,7 +47,11 @@ SURFACE = (
     Need(_CACHE, "AOTAutogradCache", names=("_filter_backed_symints",)),
     Need("torch._inductor.codecache", "FxGraphCache", names=("_check_can_cache",)),
     Need("torch._dynamo.config", "", names=("_custom_ops_profile",)),
-    Need("torch._C", "", names=("_get_sm_carveout_experimental",)),
+    Need(
+        "torch._C",
+        "",
+        names=("_get_overrideable_sdp_enabled", "_get_sdp_priority_order", "_get_sm_carveout_experimental"),
+    ),
     Need(
         "torch.distributed.distributed_c10d",
         "",
