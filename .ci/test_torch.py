@@ -32,7 +32,7 @@ PARTS = {
 # Beside torch: what the tests import. Not the tools (ruff, mypy), and no browser.
 PACKAGES = """
     redis msgpack zstandard platformdirs click rich orjson transformers accelerate numpy pytest pytest-timeout
-    pytest-xdist hypothesis fakeredis prometheus-client pydot opentelemetry-sdk
+    pytest-xdist hypothesis einops==0.8.1 fakeredis prometheus-client pydot opentelemetry-sdk
 """.split()
 COLUMNS = ("torch", "Python", "date", "commit", "surface", "`warmgraph demo`", *PARTS)
 
