@@ -6,6 +6,7 @@ from .encoding.devices import current_device, device_text, for_current_device
 from .encoding.distributed import groups_come_as_inputs, is_group, is_mesh
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
+from .encoding.values import attributes_of, is_named_tuple
 from .key import KEY_VERSION, PART_NAMES, Key, Part
 from .origin import comes_with_torch, foreign, is_generated_by_torch, is_torch_or_stdlib
 from .parts.allowed import is_allowed_call
@@ -36,6 +37,7 @@ __all__ = [
     "Uncacheable",
     "ambient_state",
     "assign_slots",
+    "attributes_of",
     "cache_hash",
     "changes_metadata",
     "comes_with_torch",
@@ -51,17 +53,18 @@ __all__ = [
     "graph_modules",
     "groups_come_as_inputs",
     "importable_name",
+    "is_allowed_call",
     "is_generated_by_torch",
     "is_group",
-    "is_allowed_call",
     "is_higher_order",
     "is_mesh",
+    "is_named_tuple",
     "is_torch_or_stdlib",
     "key_of",
     "lifted_tensors",
+    "making_a_key",
     "meaning",
     "meta_value",
-    "making_a_key",
     "once_per_key",
     "package_facts",
     "package_text",

@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from warmgraph.hashing import is_named_tuple
+
 # What a kernel has of the function that it was made of, as texts; its globals are taken off before it is kept.
 _OF_FUNCTIONS = {"__doc__", "__globals__", "__module__", "__name__", "__qualname__"}
 
@@ -34,7 +36,7 @@ def bare_data(cls: Any) -> Callable[..., Any] | None:
 
     None for other classes, and for those that say themselves how they are pickled, made or read.
     """
-    is_tuple = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    is_tuple = is_named_tuple(cls)
     if not is_tuple and not (dataclasses.is_dataclass(cls) and cls.__new__ is object.__new__):
         return None
     there = [vars(base) for base in cls.__mro__ if base not in (object, tuple)]
@@ -65,10 +67,3 @@ def _is_generated(member: Any) -> bool:
 
 
 _GENERATORS = (dataclasses.__file__, collections.__file__)
-
-
-def fields_of(value: Any) -> list[Any]:
-    """The values of a dataclass's fields, or a named tuple's."""
-    if isinstance(value, tuple):
-        return list(value)
-    return [getattr(value, field.name, None) for field in dataclasses.fields(value)]

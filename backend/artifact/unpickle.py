@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from warmgraph.hashing import attributes_of
 
 from ..torch_api import compile as compat
 from ..torch_api.allowed import (
@@ -44,7 +45,7 @@ from ..torch_api.allowed import (
 from ..torch_api.generated_code.graph_module import graph_module
 from ..torch_api.generated_code.wrapper_module import Payload
 from ..torch_api.loading import rebuild_tensor
-from .attributes import bare_data, fields_of, may_have
+from .attributes import bare_data, may_have
 from .records import NotAllowed, Record, check_storage, read, refuse
 
 __all__ = ["NotAllowed", "realise", "unpickle"]
@@ -225,7 +226,7 @@ def _types_of(inputs: Iterable[Any]) -> dict[tuple[str, str], _Known]:
             found.setdefault((type(value).__module__, type(value).__qualname__), _bare(type(value)))
         elif (made := bare_data(type(value))) is not None:
             found[type(value).__module__, type(value).__qualname__] = _Known(type(value), made, data=True)
-            waiting += fields_of(value)
+            waiting += [one for _, one in attributes_of(value) or ()]
         elif isinstance(value, dict):
             waiting += [*value.keys(), *value.values()]
         elif isinstance(value, (list, tuple, set, frozenset)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import inspect
 import sys
 import types
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import needs_source
 from ..encoding.values import is_named_tuple
 from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code
+from ..source_code.once import once_per_key
 from ..source_code.packages import places_of
 from ..source_code.references import meaning
 from ..source_code.walk import source_digest
@@ -65,6 +67,7 @@ def _text(function: Any, name: str) -> str:
     return f"function code {source_digest(function, 'its code', leaf=held_tensor, strict=True)}"
 
 
+@once_per_key  # and not for each call in the graph
 def _einops() -> str:
     """All code and constants of its modules. Its tables may hold what they like, of backends of its own."""
     backends = vars(sys.modules["einops._backends"])
@@ -77,13 +80,18 @@ def _einops() -> str:
     return f"einops {hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}"
 
 
+def _is_from_outside(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and not is_torch_or_stdlib_code(value)
+
+
 def _lines(name: str, space: Any) -> Iterator[str]:
     for key, value in sorted(space.items()):
         if isinstance(value, (property, staticmethod, classmethod, functools.cached_property)):
             functions = (getattr(value, part, None) for part in ("__func__", "fget", "fset", "fdel", "func"))
             yield from _lines(f"{name}.{key}", {str(at): one for at, one in enumerate(functions)})
             continue
-        value = _unwrapped(value)
+        # What `functools.lru_cache`, and torch's wrappers around that, hold; not what a user's wrapper holds.
+        value = inspect.unwrap(value, stop=_is_from_outside)
         if isinstance(value, (types.FunctionType, type)):
             if is_torch_or_stdlib(value.__module__):
                 continue
@@ -99,12 +107,3 @@ def _lines(name: str, space: Any) -> Iterator[str]:
                 yield from _lines(f"{name}.{key}", vars(value))
         elif type(value) in (bool, int, float, str, tuple, list) and not key.startswith("__"):
             yield f"{name}.{key} {encode(value)}"
-
-
-def _unwrapped(value: Any) -> Any:
-    """What `functools.lru_cache`, and torch's wrappers around that, hold. Not what a user's wrapper holds."""
-    while hasattr(value, "__wrapped__"):
-        if isinstance(value, types.FunctionType) and not is_torch_or_stdlib_code(value):
-            return value
-        value = value.__wrapped__
-    return value
