@@ -76,6 +76,6 @@ library("has_submodule", "it is imported", "operator, torch, xml", "operator, to
 library("of_builtins", "another", "WG_FACTOR = 2.0", "WG_FACTOR = 5.0", refused="among Python's builtins")
 library("mapped", "another order of leaves", "(Pair, flat,", "(Pair, turned,", refused="a constant of")
 library("leaves", "another order of leaves", "(Pair, flat,", "(Pair, turned,", refused="a constant of")
-library("calls_allowed", "a global", *LIMIT, refused="is not kept")
-library("calls_allowed", "an item", 'TABLE = {"z": 1}', 'TABLE = {"z": 2}', refused="is not kept")
+library("calls_allowed", "a global", *LIMIT, refused="calls a function of the user's")
+library("calls_allowed", "an item", 'TABLE = {"z": 1}', 'TABLE = {"z": 2}', refused="calls a function of the user's")
 library("calls_untraced", "a global", *LIMIT, refused="is not kept")
