@@ -64,7 +64,8 @@ def package_text(name: str) -> str | None:
         return None
     told = {key: value for key, value in os.environ.items() if key.startswith(name.upper())}
     around = encode([_beside(), sorted(told.items()), fact("accelerator"), list(_settings(name, places))])
-    return f"{name} {version} {_digest(places)} among {hashlib.sha256(around.encode()).hexdigest()[:32]}"
+    loaded = sum(module.partition(".")[0] == name for module in list(sys.modules))
+    return f"{name} {version} {_digest(places, loaded)} among {hashlib.sha256(around.encode()).hexdigest()[:32]}"
 
 
 def unfollowed_text(function: Any) -> str | None:
@@ -139,8 +140,11 @@ def _refuse_put_there(where: str, value: Any, name: str, places: tuple[str, ...]
 
 
 @functools.cache
-def _digest(places: tuple[str, ...]) -> str:
-    """Of a package's Python files: some 10 ms for 500 of them, once per process."""
+def _digest(places: tuple[str, ...], loaded: int) -> str:
+    """Of a package's Python files: some 10 ms for 500 of them, for each number of its modules that is loaded.
+
+    A file may be edited between the first look at it and its import.
+    """
     found, size = hashlib.sha256(), 0
     for place in map(Path, places):
         for path in sorted(place.rglob("*.py")):

@@ -48,6 +48,7 @@ def leaves(x): return pytree.tree_leaves(Pair(x, x + 1))[0]
 @torch.compiler.allow_in_graph
 def allowed(x): return x * TABLE["z"] * LIMIT
 def calls_allowed(x): return allowed(x) + 1
+def checkpoints_allowed(x): return torch.utils.checkpoint.checkpoint(lambda y: allowed(y) + 1, x, use_reentrant=False)
 @torch._dynamo.nonstrict_trace
 def untraced(x): return x * LIMIT
 def calls_untraced(x): return untraced(x) + 1
@@ -78,4 +79,5 @@ library("mapped", "another order of leaves", "(Pair, flat,", "(Pair, turned,", r
 library("leaves", "another order of leaves", "(Pair, flat,", "(Pair, turned,", refused="a constant of")
 library("calls_allowed", "a global", *LIMIT, refused="calls a function of the user's")
 library("calls_allowed", "an item", 'TABLE = {"z": 1}', 'TABLE = {"z": 2}', refused="calls a function of the user's")
+library("checkpoints_allowed", "a global", *LIMIT, refused="calls a function of the user's")
 library("calls_untraced", "a global", *LIMIT, refused="is not kept")

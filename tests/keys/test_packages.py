@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -65,6 +66,21 @@ def test_the_files_of_a_package_are_in_the_key(package: Any) -> None:
     assert keyed().id not in (None, first.id)
     package(3, new=True)
     assert "package wgpack, whose Python is known by its files, was edited since this process began" in keyed().why
+
+
+def test_what_is_edited_before_it_is_imported_is_refused(package: Any, tmp_path: Path) -> None:
+    package(2)
+    importlib.import_module("wgpack")
+    late = tmp_path / "wgpack" / "late.py"
+    late.write_text("BY = 2")
+    assert keyed().id is not None
+    late.write_text("BY = 33")
+    os.utime(late, (time.time() + 90,) * 2)  # `_BEGAN` is a minute ahead
+    importlib.import_module("wgpack.late")
+    try:
+        assert "was edited since this process began" in keyed().why
+    finally:
+        del sys.modules["wgpack.late"]
 
 
 def test_where_no_package_is_installed_it_is_refused(package: Any) -> None:
