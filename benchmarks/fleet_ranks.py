@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from warmgraph.cache import Entry, Event, Hit, Outcome, Role, flush, open_journaled, parse_url, record, settings
-from warmgraph.cache.tiers import flight, one_reader
+from warmgraph.cache.tiers import one_reader
 
 LONGEST = 3600.0
 
@@ -72,7 +72,7 @@ def run_rank(work: dict[str, Any], rank: dict[str, Any], said: dict[str, Any]) -
 def main() -> int:
     work = json.load(sys.stdin)
     os.environ["WORLD_SIZE"] = str(work["size"])
-    one_reader._SECONDS, flight._LAST_PAUSE = work["patience"], work["pause"]
+    one_reader._SECONDS = work["patience"]
     found: list[dict[str, Any]] = [{"rank": rank["rank"], "host": rank["host"]} for rank in work["ranks"]]
     settings()
     threading.stack_size(256 * 1024)

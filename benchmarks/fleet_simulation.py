@@ -14,9 +14,9 @@ warm, within a quarter of one), those of a host within half a second. Runs, each
     failover  cold again; while the first graph is compiled, Redis is stopped and comes back empty, and one rank in a
               hundred (in a process of its own, whoever compiles among them) is killed: another begins anew
 
-All ranks share this machine's cores: so deadlines are patient, who waits looks once in a second (0.2 in truth), and
-seconds beyond the compile times are mostly this machine's. Commands, bytes, fetches and compiles are not. A fleet of
-more than two hundred comes in groups, one after another. Writes benchmarks/results/fleet_simulation.json.
+All ranks share this machine's cores: so deadlines are patient, and seconds beyond the compile times are mostly this
+machine's. Commands, bytes, fetches and compiles are not. A fleet of more than `--at-once` ranks comes in groups, one
+after another, and only its `empty` run. Writes benchmarks/results/fleet_simulation.json.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ RESULTS = Path(__file__).with_name("results") / "fleet_simulation.json"
 RANKS_OF_A_HOST = 8
 ARRIVING, WARM_ARRIVING, JITTER = 60.0, 15.0, 0.5  # seconds in which all ranks arrive, and those of one host
 GRAPHS = ({"seconds": 40.0, "bytes": 600_000}, {"seconds": 25.0, "bytes": 300_000}, {"seconds": 10.0, "bytes": 100_000})
-PATIENCE, PAUSE = 60.0, 1.0
+PATIENCE = 60.0
 OUTAGE = 1.0  # seconds without Redis
-AT_ONCE = 200  # ranks; more come in groups of hosts, one after another
+AT_ONCE = 200  # ranks, by default; more come in groups of hosts, one after another
 WIRE = 10e9 / 8  # bytes per second of the network to one Redis
 KINDS = {
     "look up": ("getrange", "strlen"),
@@ -114,7 +114,7 @@ class Fleet:
 
     def _start(self, name: str, ranks: Sequence[dict[str, Any]], size: int) -> subprocess.Popen[str]:
         work = {"url": f"redis://127.0.0.1:{self.redis.port}/0", "job": name, "size": size, "ranks": ranks}
-        work |= {"graphs": self.graphs, "patience": PATIENCE, "pause": PAUSE / self.compress}
+        work |= {"graphs": self.graphs, "patience": PATIENCE}
         environment = {one: value for one, value in os.environ.items() if not one.startswith("WARMGRAPH_")}
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.fleet_ranks"],
@@ -218,6 +218,7 @@ def main() -> int:
     )
     parser.add_argument("--compress", type=float, default=1.0, help="by how much compiles and arrivals are quicker")
     parser.add_argument("--journal", type=Path, help="a folder of events to take compile times and sizes from")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="ranks; more come in groups, one after another")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     executable = shutil.which("redis-server")
@@ -228,9 +229,8 @@ def main() -> int:
         "cpus": os.cpu_count(),
         "compress": options.compress,
         "arriving_seconds": {"cold": ARRIVING, "warm": WARM_ARRIVING},
-        "pause_seconds": PAUSE,
     }
-    found |= {"ranks_of_a_host": RANKS_OF_A_HOST, "graphs": graphs, "at_once": AT_ONCE, "fleets": {}}
+    found |= {"ranks_of_a_host": RANKS_OF_A_HOST, "graphs": graphs, "at_once": options.at_once, "fleets": {}}
     for ranks in options.ranks:
         runs = found["fleets"][str(ranks)] = simulate(executable, ranks, graphs, options)
         if "empty" in runs:
@@ -241,9 +241,9 @@ def main() -> int:
 
 
 def simulate(executable: str, ranks: int, graphs: Sequence[dict[str, float]], options: Any) -> dict[str, Any]:
-    """A fleet above `AT_ONCE` comes in groups of new hosts, one after another, to a server that has everything."""
-    wanted = options.runs or (("cold", "full", "empty", "failover") if ranks <= AT_ONCE else ("empty",))
-    at_once = min(ranks, AT_ONCE) // RANKS_OF_A_HOST
+    """A fleet above `--at-once` comes in groups of new hosts, one after another, to a server that has everything."""
+    wanted = options.runs or (("cold", "full", "empty", "failover") if ranks <= options.at_once else ("empty",))
+    at_once = min(ranks, options.at_once) // RANKS_OF_A_HOST
     runs: dict[str, Any] = {}
     with (
         tempfile.TemporaryDirectory(prefix="warmgraph-simulation-") as folder,
@@ -270,7 +270,7 @@ def simulate(executable: str, ranks: int, graphs: Sequence[dict[str, float]], op
         if "full" in wanted:
             run("full", "host")
         if "empty" in wanted:
-            run("empty", "new", max(1, ranks // AT_ONCE))
+            run("empty", "new", max(1, ranks // options.at_once))
         if "failover" in wanted:
             fleet.server.flushall()
             chance = random.Random(1)

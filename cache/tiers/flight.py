@@ -34,8 +34,8 @@ _THREADS = "threads"
 _ANOTHER_THREAD = "another thread of this process"
 _HAS_IT = "%s has it, and that is as long as this process may wait"
 _FAILED = "the last compile left nothing to wait for (%s)"
-_FIRST_PAUSE = 0.01  # seconds between two polls of a level, growing to:
-_LAST_PAUSE = 0.2
+_FIRST_PAUSE, _LAST_PAUSE, _LONGEST_PAUSE = 0.01, 0.2, 1.0  # seconds between two polls of a level: at first, soon, ever
+_SHARE = 0.02  # of what was waited so far: a long compile is asked for less often, and known at most that much later
 
 Clock = Callable[[], float]
 
@@ -149,7 +149,7 @@ class Flights:
             waits = True
             jittered = pause * random.uniform(0.5, 1.0)  # noqa: S311 (so that waiters do not ask in step)
             self._sleep(min(jittered, waiting.left()))
-            pause = min(pause * 1.5, _LAST_PAUSE)
+            pause = min(pause * 1.5, max(_LAST_PAUSE, min(_SHARE * waiting.waited, _LONGEST_PAUSE)))
 
 
 class Flight:

@@ -31,7 +31,7 @@ from ...typing import Held
 from .files import GONE, host_name, make_folders, modified, translating
 from .layout import Layout
 
-FAILED_SECONDS = 5.0  # how long a failed compile is told to those who ask; who waits asks every 0.2 s
+FAILED_SECONDS = 5.0  # how long a failed compile is told to those who ask; who waits asks at least every second
 SOMEONE = "another process"
 
 _ATTEMPTS = 16

@@ -148,10 +148,10 @@ def test_wait_ends_when_the_lease_is_free(
     """Waiting polls ever more slowly, says for whom at its begin, every 30 s and at its end, and gets the lease."""
     clock.at(70.0, level.others.clear)
     with flights.flight(KEY) as flight:
-        assert 70 <= flight.waited <= 70.3
+        assert 70 <= flight.waited <= 71
         assert flight.token == 1
         flight.settle(ok=True)
-    assert 70 / 0.2 <= clock.sleeps <= 800
+    assert 100 <= clock.sleeps <= 250  # a second apart in the end
     assert level.times("peek") == []
     begin, *middle, end = said()
     assert begin == "waiting for rank 3 (pid 123 on host7), which compiles wg10000000000000"
@@ -253,7 +253,7 @@ def test_short_outage_is_waited_out(flights: Flights, level: FakeLeases, clock: 
     outage(level, clock, 5.0, 13.0)
     clock.at(20.0, level.others.clear)
     with flights.flight(KEY) as flight:
-        assert 20 <= flight.waited <= 20.3
+        assert 20 <= flight.waited <= 20.4
         assert flight.token == 1
     assert [when for when in level.times("acquire") if 5.3 < when < 13] == []
 
@@ -273,7 +273,7 @@ def test_outages_do_not_add_up(flights: Flights, level: FakeLeases, clock: Clock
         outage(level, clock, begin + 1.0, begin + 7.0)
     clock.at(45.0, level.others.clear)
     with flights.flight(KEY) as flight:
-        assert 45 <= flight.waited <= 45.3
+        assert 45 <= flight.waited <= 46
 
 
 def test_owner_may_come_back_after_a_restart(flights: Flights, level: FakeLeases, clock: Clock) -> None:
@@ -284,7 +284,7 @@ def test_owner_may_come_back_after_a_restart(flights: Flights, level: FakeLeases
     clock.at(10.5, lambda: level.others.update(held))  # within 9 / 3 s of the return
     clock.at(30.0, level.others.clear)
     with flights.flight(KEY) as flight:
-        assert 30 <= flight.waited <= 30.3, "the owner's compile was not doubled"
+        assert 30 <= flight.waited <= 31, "the owner's compile was not doubled"
         assert flight.token == 1
     assert [when for when in level.times("acquire") if 5.3 < when < 10.5] == []
 
