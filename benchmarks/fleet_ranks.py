@@ -76,7 +76,6 @@ def main() -> int:
     found: list[dict[str, Any]] = [{"rank": rank["rank"], "host": rank["host"]} for rank in work["ranks"]]
     settings()
     threading.stack_size(256 * 1024)
-    sys.setswitchinterval(0.0005)  # seconds: many threads wait for the interpreter, each for a moment
     pairs = zip(work["ranks"], found, strict=True)
     threads = [threading.Thread(target=run_rank, args=(work, rank, said), daemon=True) for rank, said in pairs]
     for thread in threads:
