@@ -222,8 +222,13 @@ class Engine:
         miss = miss if isinstance(explained, Failure) else explained.value
         named = attempt("explain", strict, name_other_torch, miss, self.cache)
         miss = miss if isinstance(named, Failure) else named.value
+
+        def alone() -> None:
+            if key.place and flight is not None:
+                flight.settle(ok=False)  # at once: what other ranks wait for does not come, and they compile meanwhile
+
         with report.phase("compile"):
-            compiled = attempt("compile", strict, compile_kept, request, self.compiler)
+            compiled = attempt("compile", strict, compile_kept, request, self.compiler, alone)
             if isinstance(compiled, Failure):
                 # Perhaps only our way of compiling failed (the backward at once, say); perhaps the graph
                 # does not compile, and then this raises what the user would have seen without us.
@@ -232,10 +237,8 @@ class Engine:
             report.failed(Reason.INTERNAL, compiled)
             return run
         if compiled.value.placed and key.place:
-            request = in_place(request)
-            if flight is not None:
-                flight.settle(ok=False)  # what other ranks wait for does not come
-                flight = None
+            alone()
+            request, flight = in_place(request), None
         published = attempt("publish", strict, self._publish, compiled.value, request, flight)
         if isinstance(published, Failure):
             report.failed(Reason.INTERNAL, published)

@@ -7,7 +7,7 @@ The result is torch's `BundledAOTAutogradResult` (forward and backward in one). 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,14 +36,17 @@ class Artifact:
     blobs: tuple[tuple[Role, str, bytes], ...]
 
 
-def compile_kept(request: Request, compiler: Compiler) -> Compiled:
-    """Compile and keep hold of what was made. Raises what the compiler raises."""
+def compile_kept(request: Request, compiler: Compiler, told: Callable[[], object]) -> Compiled:
+    """Compile and keep hold of what was made. Raises what the compiler raises.
+
+    told: called as soon as the code asks for this rank's place, which is long before it is compiled.
+    """
     gm, inputs = request.gm, request.inputs
     context = compat.tracing_context()
     env = compat.shape_env(inputs)
     before, guards_before = len(guards.alias_guards(context)), guards.guard_count(env)
     notes = attempt("notes", False, node_notes, gm)  # now: passes of the compiler change the graph
-    with by_itself(gm, env) as again, noting() as kernels, capture_result() as results, noting_places() as place:
+    with by_itself(gm, env) as again, noting() as kernels, capture_result() as results, noting_places(told) as place:
         run = compiler.compile(gm, inputs, request.patches, request.report.skipped)
     return Compiled(
         run=run,

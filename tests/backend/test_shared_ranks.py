@@ -60,6 +60,10 @@ def fsdp():
         fully_shard(block)
     return fully_shard(model), [torch.ones(4, 16) + rank]
 
+def ddp():
+    dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 10
+    return torch.nn.parallel.DistributedDataParallel(Model(), bucket_cap_mb=0.003), [torch.ones(4, 16) + rank]
+
 def tensor_parallel(shape, names):
     mesh, model = init_device_mesh("cpu", shape, mesh_dim_names=names)["tp"], Model()
     for block in model.blocks:
@@ -75,6 +79,7 @@ CASES = {
     "halves": in_halves,
     "experts": experts,
     "fsdp": fsdp,
+    "ddp": ddp,
     "tp": lambda: tensor_parallel((world,), ("tp",)),
     "tp of another name": lambda: tensor_parallel((world, 1), ("tp", "dp")),
     "tp in rows": lambda: tensor_parallel((2, world // 2), ("dp", "tp")),
@@ -118,7 +123,7 @@ with open(f"{sys.argv[1]}.{rank}.json", "w") as file:
 dist.barrier()
 dist.destroy_process_group()
 """
-SHARED = ["halves", "experts", "fsdp", "tp", "tp of another name"]
+SHARED = ["halves", "experts", "fsdp", "ddp", "tp", "tp of another name"]
 
 
 def run_job(environment, folder, name, world, *cases):
@@ -157,7 +162,7 @@ shares = pytest.mark.skipif(versions.at_hand() < (2, 13), reason="ranks share no
 @shares
 @pytest.mark.parametrize("world", [2, 4])
 def test_one_compile_per_distinct_graph_of_a_job(environment, tmp_path, redis, world):
-    """Functional collectives on parts of the world, FSDP2, tensor parallelism on meshes of one and two dimensions.
+    """Functional collectives on parts of the world, FSDP2, DDP's buckets, tensor parallelism on one and two dimensions.
 
     A second job on hosts with empty folders and no compiler has all from Redis, to the bit. What a rank's number is
     written into is its own, in both.
@@ -177,6 +182,7 @@ def test_one_compile_per_distinct_graph_of_a_job(environment, tmp_path, redis, w
         assert keys(warm, case) == keys(cold, case), case
         assert all(count.keys() == {"hit"} for count in outcomes(warm, case).values()), case
         assert [rank[case]["bits"] for rank in warm] == [rank[case]["bits"] for rank in cold], case
+    assert len(keys(cold, "ddp")) > 2  # pieces
     of_meshes = [keys(cold, case) for case in shared if case.startswith("tp")]
     assert len(set.union(*of_meshes)) == sum(map(len, of_meshes))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from warmgraph.scripts.audit import audit_events
 SECONDS = 5.0  # that rank 1 compiles for
 
 RANK = """
-import json, os, sys, time
+import json, os, signal, sys, time
 from datetime import timedelta
 from pathlib import Path
 import torch, torch.distributed as dist
@@ -36,7 +37,10 @@ def wait_for(name):
 
 def slowly(*arguments, compile=engine.compile_kept):
     (folder / "compiles").touch()
-    if planted == "slow":
+    if planted == "killed":
+        time.sleep(2.0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif planted == "slow":
         time.sleep(float(sys.argv[3]))
     else:
         wait_for("rank 0 is ahead")
@@ -58,7 +62,8 @@ elif size == 2:
 step(torch.arange(8.0))
 times["collective"] = time.time()
 (folder / f"rank {rank} is ahead").touch()
-dist.all_reduce(torch.ones(1))
+if planted != "killed":
+    dist.all_reduce(torch.ones(1))
 flush()
 counts = warmgraph.stats()
 print(json.dumps(times | {"tiers": counts["tiers"], "misses": counts["misses"]}))
@@ -81,11 +86,15 @@ def two_ranks(environment: Callable[..., dict[str, str]], tmp_path: Path, own_se
         assert process.returncode == 0, err[-3000:]
         return json.loads(out.splitlines()[-1])
 
-    def run(*arguments: str, **changes: str) -> list[Any]:
+    def run(*arguments: str, killed: bool = False, **changes: str) -> list[Any]:
         assert result(start(0, 1, "slow", "0"))["misses"] == 1
         own_server.raw.flushall()
-        processes = [start(rank, 2, *arguments, **changes) for rank in range(2)]
-        return [result(process) for process in processes]
+        first, second = (start(rank, 2, *arguments, **changes) for rank in range(2))
+        if killed:
+            second.communicate(timeout=900)
+            assert second.returncode == -signal.SIGKILL
+            return [result(first)]
+        return [result(first), result(second)]
 
     return run
 
@@ -102,6 +111,16 @@ def test_who_hits_does_not_run_ahead(two_ranks: Any, tmp_path: Path) -> None:
     [row] = audit_events(read(tmp_path / "host0" / "journal")).skews
     assert (row.job, row.function, row.count, row.waited) == ("a job", "step", 1, hit["detail"])
     assert row.longest > 0
+
+
+@pytest.mark.exhaustive
+def test_a_killed_rank_releases_who_waits_for_it(two_ranks: Any, tmp_path: Path) -> None:
+    """Its lease expires, within ten seconds; nothing was in vain, so the process waits for others as before."""
+    [first] = two_ranks("killed", killed=True)
+    assert (first["tiers"], first["misses"]) == ({"disk": 1}, 0)
+    *_, hit = (event for event in read(tmp_path / "host0" / "journal") if event["outcome"] != "traced")
+    assert hit["outcome"] == "hit"
+    assert hit["detail"].startswith("waited for rank 1 (pid ")
 
 
 @pytest.mark.exhaustive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -89,8 +90,13 @@ def placed(code: types.CodeType, was: str, now: str, lines: int) -> types.CodeTy
     return code.replace(co_consts=within, co_filename=now, co_firstlineno=max(code.co_firstlineno + lines, 0))
 
 
+def _interned(content: Any) -> Any:
+    """As Python does with names: a guard that looks one up compares it with one that is."""
+    return sys.intern(content) if type(content) is str and content.isidentifier() else content
+
+
 _READ: dict[str, Any] = {
-    "v": lambda content: content,
+    "v": _interned,
     "i": int,
     "f": float.fromhex,
     "c": lambda content: complex(*map(float.fromhex, content)),

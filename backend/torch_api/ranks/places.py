@@ -95,29 +95,39 @@ def _installed(wraps: Mapping[str, patches.Wrap]) -> bool:
 
 
 class Noted:
-    """asked: whether this rank's place was asked for."""
+    """asked: whether this rank's place was asked for. told: called when it is asked for the first time."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[], object] | None) -> None:
         self.asked = False
+        self._told = told
+
+    def note(self) -> None:
+        told, self._told = self._told, None
+        self.asked = True
+        if told is not None:
+            told()
 
 
 @contextmanager
-def noting_places(apart: bool = False) -> Iterator[Noted]:
-    """While open, it is noted whether this thread asks for this rank's place. apart: for nobody outside."""
+def noting_places(told: Callable[[], object] | None = None, *, apart: bool = False) -> Iterator[Noted]:
+    """While open, it is noted whether this thread asks for this rank's place. apart: for nobody outside.
+
+    told: called at once, as soon as it does.
+    """
     previous = getattr(_noting, "found", None)
-    _noting.found = noted = Noted()
+    _noting.found = noted = Noted(told)
     try:
         yield noted
     finally:
         _noting.found = previous
-        if previous is not None and not apart:
-            previous.asked |= noted.asked
+        if noted.asked and previous is not None and not apart:
+            previous.note()
 
 
 def _note() -> None:
     found = getattr(_noting, "found", None)
     if found is not None:
-        found.asked = True
+        found.note()
 
 
 class _Coordinate(tuple[int, ...]):
