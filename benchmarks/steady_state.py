@@ -30,6 +30,7 @@ MODELS = ("gpt2", "bert", "vit", "llama32", "t5", "whisper", "conv")
 
 def measure(model: str, blocks: int, calls: int) -> dict[str, Any]:
     import torch
+
     import warmgraph
 
     torch.set_num_threads(1)

@@ -13,6 +13,7 @@ from .config.config import (
     describe,
     journal_dir,
     local_verifier,
+    rank,
     remote_readonly,
     remote_verifier,
     reset_settings,
@@ -37,7 +38,7 @@ from .format.keyring import Keyring, SigningKey, new_key, new_pair, parse_keys
 from .format.revocations import Revocation, Revocations, statement
 from .format.seal import Signer, Verifier, seal, signer_of, unseal
 from .journal.counts import Counts, Tally, summarise
-from .journal.events import Event, EventDict, Outcome, decode_event
+from .journal.events import ONE_DEVICE, Event, EventDict, Outcome, decode_event
 from .journal.journal import Journal, Reading, read
 from .journal.process import as_plain, flush, record, stats, watch_events
 from .journal.tail import FolderTail
@@ -81,6 +82,7 @@ from .typing import (
 )
 
 __all__ = [
+    "ONE_DEVICE",
     "Accept",
     "BlobRef",
     "Cache",
@@ -175,6 +177,7 @@ __all__ = [
     "parse_size",
     "parse_url",
     "profile_of",
+    "rank",
     "read",
     "read_local",
     "record",

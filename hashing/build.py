@@ -26,7 +26,7 @@ from .parts.inputs import (
     lifted_lines,
     lifted_tensors,
 )
-from .parts.machine import machine
+from .parts.machine import machine, named_devices
 from .parts.places import place_lines, same_sizes_everywhere
 from .parts.symbols import SymbolTable
 from .parts.toolchain import toolchain
@@ -114,6 +114,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
             place = [*place, *([f"groups {encode(groups)}"] if groups else [])]
         else:
             about_inputs, place = [*about_inputs, *place], []
+    of_machine = machine(devices)
     parts = (
         Part.of("graph", numbered(body.lines, groups)),
         Part.of("inputs", numbered(about_inputs, groups)),
@@ -123,9 +124,9 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
         Part.of("ambient", named_lines(ambient_state(uses_cpu))),
         Part.of("code", named_lines(key_context.code)),
         Part.of("toolchain", named_lines(toolchain())),
-        Part.of("machine", named_lines(machine(devices))),
+        Part.of("machine", named_lines(of_machine)),
     )
-    return Key(parts, table.slots, body.nodes, uses_cpu, "\n".join(place), groups)
+    return Key(parts, table.slots, body.nodes, uses_cpu, "\n".join(place), groups, named_devices(of_machine))
 
 
 def _assumed_lines(assumed: Mapping[Any, Any], table: SymbolTable) -> list[str]:

@@ -52,6 +52,7 @@ class Key:
     uses_cpu: bool  # whether the machine part speaks of the CPU, so that compiled CPU code may be kept
     place: str = ""  # what is this rank's own, where it is in none of the parts
     groups: tuple[str, ...] = ()  # this process's names of the groups that the parts number
+    device: str = ""  # the accelerators whose indices the parts name
 
     @cached_property
     def id(self) -> str:
@@ -61,7 +62,7 @@ class Key:
     def in_place(self) -> Key:
         """The key of code that holds what is this rank's own. Only for one that has a `place`."""
         inputs = (Part.of(part.name, [part.text, self.place]) if part.name == "inputs" else part for part in self.parts)
-        return Key(tuple(inputs), self.slots, self.nodes, self.uses_cpu)
+        return Key(tuple(inputs), self.slots, self.nodes, self.uses_cpu, device=self.device)
 
     def digests(self) -> dict[str, str]:
         return {part.name: part.digest for part in self.parts}

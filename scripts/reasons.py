@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warmgraph.cache import Reason
+from warmgraph.cache import ONE_DEVICE, Reason
 
 # reason -> (what happened, what to do).
 REASONS: dict[str, tuple[str, str]] = {
@@ -155,11 +155,16 @@ def advice_for(reason: str | None) -> str | None:
     return REASONS.get(reason or "", ("", ""))[1] or None
 
 
-def advice_about(parts: Sequence[str], names: Sequence[str]) -> str | None:
-    """What to do about the first part that differs. names: of what differs in it, if that is known."""
+def advice_about(parts: Sequence[str], names: Sequence[str], detail: str | None = None) -> str | None:
+    """What to do about the first part that differs. names: of what differs in it, if that is known. detail: the miss's.
+
+    Code for another device differs from the nearest in the graph or the inputs, and in the machine.
+    """
     first = next((part for part in parts if part in ADVICE), None)
-    if first == "inputs" and any(name.endswith((" size", " stride")) for name in names):
+    if (detail or "").startswith(ONE_DEVICE) and (not parts or "machine" in parts):
+        first = "devices"
+    elif first == "inputs" and any(name.endswith((" size", " stride")) for name in names):
         first = "sizes"
-    elif first == "inputs" and ("machine" in parts or any(name.endswith(" device") for name in names)):
+    elif first == "inputs" and any(name.endswith(" device") for name in names):
         first = "devices"
     return None if first is None else ADVICE[first]

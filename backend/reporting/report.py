@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from torch.fx import GraphModule
-from warmgraph.cache import Event, Hit, Journal, Miss, Outcome, Reason, Waited, record, signer_of
+from warmgraph.cache import ONE_DEVICE, Event, Hit, Journal, Miss, Outcome, Reason, Waited, rank, record, signer_of
 from warmgraph.hashing import Key
 
 from .fail_open import Failure, warn_once
@@ -53,6 +53,13 @@ def timed(seconds: dict[str, float], name: str) -> Iterator[None]:
         yield
     finally:
         seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - begin
+
+
+def _only_here(key: Key | None) -> str | None:
+    """Said of code for one accelerator of several, where ranks of this host compile the same for others."""
+    if key is None or not key.device or rank() is None or torch.accelerator.device_count() < 2:
+        return None
+    return f"{ONE_DEVICE}{key.device}"
 
 
 def tell(journal: Journal | None, event: Event) -> None:
@@ -104,7 +111,8 @@ class Report:
         log.info("hit %s: %s from %s in %.3f s, %.1f s saved", self._name(), self.place, hit.tier, spent, saved)
 
     def miss(self, miss: Miss, stored_bytes: int) -> None:
-        self._write(Outcome.MISS, reason=miss.reason, bytes=stored_bytes, detail=miss.detail, miss=miss)
+        detail = miss.detail or _only_here(self._key)
+        self._write(Outcome.MISS, reason=miss.reason, bytes=stored_bytes, detail=detail, miss=miss)
         log.info(
             "miss %s (%s): %s compiled in %.1f s%s",
             self._name(),

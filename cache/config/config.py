@@ -65,12 +65,13 @@ def _default_dir() -> Path:
 
 
 def _scheduled_job() -> str | None:
-    """What Slurm or torchrun calls this run. Whatever stands there, it is no error of the user's."""
+    """What Slurm or torchrun calls this run. By a digest where no job may be called that, which is no user's error."""
     for variable in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"):
         text = os.environ.get(variable, "")
         if text not in ("", "none"):  # torchrun's default is `none`
             with suppress(ConfigError):
                 return parsing.parse_job(variable, text)
+            return f"job-{hashlib.sha256(os.fsencode(text)).hexdigest()[:16]}"
     return None
 
 
@@ -269,8 +270,9 @@ def journal_dir(current: Settings) -> Path:
 
 
 def rank() -> int | None:
-    """This process's rank as torchrun sets it, or None."""
-    return _number("RANK")
+    """This process's rank as torchrun sets it, or else Slurm's `srun`; or None."""
+    found = _number("RANK")
+    return _number("SLURM_PROCID") if found is None and (_number("SLURM_NTASKS") or 1) > 1 else found
 
 
 def ranks_of(current: Settings) -> str | None:

@@ -14,6 +14,7 @@ from ..config.config import rank as current_rank
 from ..stores.disk.files import host_name
 
 MAX_LINE_BYTES = 2**20
+ONE_DEVICE = "for one device of several: "  # how the detail begins of a miss that no rank on another device shares
 _STARTED = clock.time()
 
 

@@ -6,7 +6,7 @@ import functools
 import os
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,15 @@ def machine(devices: Iterable[torch.device]) -> dict[str, Any]:
         facts["driver"] = driver()
         facts["triton"] = {name: os.environ[name] for name in _TRITON_ENVIRONMENT if name in os.environ}
     return facts
+
+
+def named_devices(facts: Mapping[str, Any]) -> str:
+    """The accelerators of `machine`'s facts that code is for, with their indices; empty for none, or for any."""
+    current = facts.get("current_device", "any")
+    if current == "any":
+        return ""
+    found = (device if ":" in device else f"{device}:{current}" for device in facts["devices"])
+    return ", ".join(sorted({device for device in found if not device.startswith(("cpu", "meta"))}))
 
 
 @functools.cache

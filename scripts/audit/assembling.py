@@ -182,7 +182,7 @@ def _misses(counted: Auditor) -> tuple[tuple[MissRow, ...], int]:
             count=cause.count,
             seconds_spent=cause.spent,
             meaning=meaning(reason),
-            advice=advice_about(differs or (), ()) or advice_for(reason),
+            advice=advice_about(differs or (), (), detail) or advice_for(reason),
         )
         for (reason, function, file, line, detail, differs, nearest), cause in ranked
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .command import Check
+from .devices import check_devices
 from .server import check_server
 from .settings import check_environment, check_settings, check_signing
 from .store import check_folder, check_limits, check_torch_folder
@@ -20,6 +21,7 @@ def all_checks() -> tuple[Check, ...]:
         Check("signing", check_signing, 5.0),
         Check("folder", check_folder, 10.0),
         Check("inductor", check_torch_folder, 10.0),
+        Check("devices", check_devices, 10.0),
         Check("limits", check_limits, 5.0),
         Check("server", check_server, 60.0),
     )

@@ -92,12 +92,13 @@ def explained(event: EventDict, finder: Finder, past: Past, relatives: int = 1) 
         parts = compared[0].parts
         cause = f"the nearest entry differs in {_listed(parts)}"
         names = [one.name for one in compared[0].lines or ()]
-        return Explanation(event, cause, advice_about(parts, names), compared)
+        return Explanation(event, cause, advice_about(parts, names, event["detail"]), compared)
     namespaces = finder.namespaces_with(event["key"])
     if namespaces:
         cause = f"this namespace has nothing like it; the same key is in namespace {_listed(namespaces)}"
         return Explanation(event, cause, "set WARMGRAPH_NAMESPACE alike for all who are to share results")
-    return Explanation(event, "nothing like it in the store", "a graph that is new compiles once")
+    advice = advice_about((), (), event["detail"]) or "a graph that is new compiles once"
+    return Explanation(event, _with_detail("nothing like it in the store", event), advice)
 
 
 def compare(finder: Finder, before: str, after: str, parts: Sequence[str] | None = None) -> Compared:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 from warmgraph.backend.torch_api import versions
+from warmgraph.cache import read
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "pretended"
@@ -132,6 +133,10 @@ def test_what_runs_on_any_device_is_shared_by_ranks(host):
         assert host.kept() == kept
 
 
-def test_devices_are_told_apart_where_code_names_them(host):
+def test_devices_are_told_apart_where_code_names_them(host, monkeypatch):
+    """Ranks that compile for one device of several say so."""
+    monkeypatch.setenv("RANK", "0")
     runs = [host.run("no_cudagraphs", index, cases=["pointwise"])["pointwise"] for index in (0, 1, 1)]
     assert [(run["hits"], run["misses"]) for run in runs] == [(0, 1), (0, 1), (1, 0)]
+    told = [event["detail"] for event in read(host.store / "journal") if event["outcome"] == "miss"]
+    assert told == ["for one device of several: cuda:0", "for one device of several: cuda:1"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.cache import Event, Outcome, Reason, read
+from warmgraph.cache import ONE_DEVICE, Event, Outcome, Reason, read
 from warmgraph.cache.journal.events import encode_event
 from warmgraph.scripts.audit import Auditor, Filters, StoredEntry, audit_events, summary_lines
 from warmgraph.scripts.audit import counting as counted
@@ -279,6 +279,21 @@ def test_the_store_is_joined(run: Any, publish: Any, journaled: Any) -> None:
     assert [row["key"] for row in found["never_hit"]] == [keys[1]]
     assert found["store"]["by_function"][0]["function"] == "forward"
     assert keys[1][:14] in run("audit").out
+
+
+@pytest.mark.parametrize(
+    ("differs", "advised"),
+    [(None, True), (["graph", "machine"], True), (["inputs", "machine"], True), (["graph"], False)],
+)
+def test_what_each_device_of_a_host_compiled_is_told(differs: list[str] | None, advised: bool) -> None:
+    """Also where all begin at once, and nothing resembles it yet. Code that was edited is not their devices' fault."""
+    nearest = None if differs is None else KEY
+    where = {"reason": Reason.ABSENT.value, "function": "step", "nearest": nearest, "differs": differs}
+    found = document(*(event("miss", **where, detail=f"{ONE_DEVICE}cuda:{index}") for index in range(3)))
+    assert {row["detail"] for row in found["misses"]} == {f"{ONE_DEVICE}cuda:{index}" for index in range(3)}
+    assert all(("TORCH_COMPILE_ON_ONE_RANK" in (row["advice"] or "")) == advised for row in found["misses"])
+    (other,) = document(event("miss", **where))["misses"]
+    assert "TORCH_COMPILE_ON_ONE_RANK" not in (other["advice"] or "")
 
 
 RATES = [("0.5", 0), ("0.51", 1), ("1", 1), ("0", 0)]

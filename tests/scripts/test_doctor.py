@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.cache import new_key, parse_keys, reset_settings
+from warmgraph.cache import ONE_DEVICE, new_key, parse_keys, reset_settings
 from warmgraph.scripts.doctor.command import Check, Finding, Verdict, examine, ok
+from warmgraph.scripts.doctor.devices import check_devices
 from warmgraph.scripts.doctor.server import check_server
 from warmgraph.scripts.doctor.settings import check_environment, check_settings, check_signing
 from warmgraph.scripts.doctor.store import check_folder, check_limits, check_torch_folder, file_system_of
@@ -196,6 +197,22 @@ def test_trusting_the_network_is_told(monkeypatch: pytest.MonkeyPatch, signed: s
     assert is_ok(found(check_signing)["signing"])
     monkeypatch.setenv("WARMGRAPH_TRUST", "network")
     assert found(check_signing)["signing"].verdict is Verdict.WARNING
+
+
+# -- devices
+
+
+def test_ranks_that_compile_for_their_own_devices_are_told(root: Path, journaled: Callable[..., None]) -> None:
+    """Once two of them did it for one function; and what to do."""
+    assert found(check_devices) == {}
+    where = {"reason": "absent", "function": "step", "file": "/src/t.py"}
+    journaled("miss", **where, detail=f"{ONE_DEVICE}cuda:0")
+    assert is_ok(found(check_devices)["devices"])
+    journaled("miss", **where, detail=f"{ONE_DEVICE}cuda:3")
+    journaled("miss", **(where | {"function": "other"}), detail=f"{ONE_DEVICE}cuda:3")
+    told = found(check_devices)["devices"]
+    assert told.found == "step (/src/t.py): compiled within a day for each of cuda:0, cuda:3"
+    assert "TORCH_COMPILE_ON_ONE_RANK=1" in (told.advice or "")
 
 
 # -- the folder

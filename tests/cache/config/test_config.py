@@ -130,7 +130,8 @@ def test_booleans(monkeypatch: pytest.MonkeyPatch, text: str, strict: bool) -> N
         ({"SLURM_JOB_ID": "42", "TORCHELASTIC_RUN_ID": "nightly"}, "42"),
         ({"TORCHELASTIC_RUN_ID": "nightly"}, "nightly"),
         ({"TORCHELASTIC_RUN_ID": "none"}, None),  # torchrun's default
-        ({"SLURM_JOB_ID": "x" * 65, "TORCHELASTIC_RUN_ID": "\x1b[2J"}, None),
+        ({"SLURM_JOB_ID": "x" * 65}, "job-9537c5fdf120482f"),  # too long for a name: by its digest
+        ({"TORCHELASTIC_RUN_ID": "\x1b[2J"}, "job-05704e8a84c06017"),
         ({"SLURM_JOB_ID": "42", "WARMGRAPH_JOB": "mine"}, "mine"),
         ({"SLURM_JOB_ID": "42", "WARMGRAPH_JOB": ""}, None),
     ],
