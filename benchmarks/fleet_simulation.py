@@ -228,7 +228,7 @@ def main() -> int:
     found: dict[str, Any] = {
         "cpus": os.cpu_count(),
         "compress": options.compress,
-        "arriving_seconds": {"cold": ARRIVING, "warm": WARM_ARRIVING},
+        "arriving_seconds": {"cold": ARRIVING / options.compress, "warm": WARM_ARRIVING / options.compress},
     }
     found |= {"ranks_of_a_host": RANKS_OF_A_HOST, "graphs": graphs, "at_once": options.at_once, "fleets": {}}
     for ranks in options.ranks:
