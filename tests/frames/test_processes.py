@@ -215,3 +215,44 @@ print(json.dumps(torch.compile(f, backend="warmgraph")(torch.ones(2)).tolist()))
 def test_no_code_of_the_users_runs_for_what_it_is_not_asked(run_python):
     """An object that connects to a database when its attributes are read, say."""
     assert [run_python(LAZY, WARMGRAPH_STRICT="1") for _ in range(2)] == [[2.0, 2.0]] * 2
+
+
+LIBRARY = (
+    HEAD
+    + """
+from torch._dynamo import trace_rules
+sys.path.insert(0, sys.argv[1])
+import wglibrary
+trace_rules.add_module_init_func("wglibrary", lambda: wglibrary.doubled(torch.empty(1)))
+def f(x): return wglibrary.doubled(x) + 1
+print(json.dumps([torch.compile(f, backend="warmgraph")(torch.ones(2)).tolist(), warmgraph.stats()["restored"]]))
+"""
+)
+
+
+def test_a_library_that_dynamo_calls_when_it_meets_it(run_python, tmp_path):
+    """As einops from 0.8.2 on: what the call leaves is there before frames are compared, and its code is no frame's."""
+    library = "KINDS = {}\ndef doubled(x):\n    KINDS[type(x).__name__] = 2\n    return x * KINDS['Tensor']\n"
+    (tmp_path / "wglibrary.py").write_text(library)
+    for restored in (0, 1):
+        assert run_python(LIBRARY, tmp_path, WARMGRAPH_STRICT="1") == [[3.0, 3.0], restored]
+
+
+COUNTED = (
+    HEAD
+    + """
+import collections.abc
+if sys.argv[1] == "jinja2":
+    import jinja2
+if sys.argv[1] == "late":
+    late = collections.abc.Mapping.register(type("Late", (), {}))
+def f(x, table): return x * (2 if isinstance(table, collections.abc.Mapping) else 3)
+print(json.dumps([torch.compile(f, backend="warmgraph")(torch.ones(2), {}).tolist(), warmgraph.stats()["restored"]]))
+"""
+)
+
+
+def test_what_torch_imports_to_compile_counts_as_nothing(run_python):
+    """A process that compiles has jinja2, which registers mappings of its own; one that loads has not."""
+    for way, restored in (("jinja2", 0), ("plain", 1), ("late", 0)):
+        assert run_python(COUNTED, way) == [[2.0, 2.0], restored], way

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from .. import patches
 from ..ranks.ddp import within_buckets
 from . import watch
 from .dynamic_sizes import innermost_backend
-from .state import convert_frame
+from .state import convert_frame, trace_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,22 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         found: Frames | None = find()
         if found is None:
             return trace()
+        _meet_libraries()
         return found.compile(Frame(code, globals, locals, closure, compiler_fn, one_graph), trace)
 
     return compile_frame
+
+
+def _meet_libraries() -> None:
+    """Do what Dynamo does when it first meets a library, which is to call it once (einops). That is no part of a frame.
+
+    What it leaves behind is there before a frame is compared, and its code does not run while one is watched.
+    """
+    waiting: dict[str, list[Callable[[], object]]] = getattr(trace_rules, "_lazy_module_init", {})
+    for name in [name for name in waiting if name in sys.modules]:
+        for meet in waiting.pop(name, ()):
+            with contextlib.suppress(Exception):
+                meet()
 
 
 def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> None:
