@@ -82,7 +82,6 @@ from .typing import (
 )
 
 __all__ = [
-    "ONE_DEVICE",
     "Accept",
     "BlobRef",
     "Cache",
@@ -107,6 +106,7 @@ __all__ = [
     "MemoryStore",
     "Miss",
     "Mode",
+    "ONE_DEVICE",
     "ONLY_CHECKS",
     "OnPublished",
     "Outcome",

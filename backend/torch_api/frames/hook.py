@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from torch._dynamo import trace_rules
+
 from .. import patches
 from ..ranks.ddp import within_buckets
 from . import watch
 from .dynamic_sizes import innermost_backend
-from .state import convert_frame, trace_rules
+from .state import convert_frame
 
 
 @dataclass(frozen=True, slots=True)
