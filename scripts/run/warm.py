@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,6 +22,8 @@ from ..output import json_option, print_json, talk
 from .command import python_path
 from .launch import Launch, launch
 from .summary import VARIABLE, WARM
+
+_LAST_WORDS = 2.0  # seconds
 
 
 @dataclass(slots=True)
@@ -133,13 +136,25 @@ def _run(job: Launch, rank: int) -> Rank:
     environment = os.environ | job.environment | {name: str(value) for name, value in place.items()}
     begin, done = time.time(), Rank(rank)
     # What the program prints is talk here.
-    with subprocess.Popen(
+    process = subprocess.Popen(
         job.command, env=environment, stdout=sys.stderr.fileno(), stderr=subprocess.PIPE, text=True, errors="replace"
-    ) as process:
+    )
+
+    def read_on() -> None:
         for line in process.stderr or ():
             sys.stderr.write(line)
             done.said = line.strip() or done.said
-    done.status, done.seconds = process.returncode, time.time() - begin
+
+    reader = threading.Thread(target=read_on, daemon=True)
+    reader.start()
+    try:
+        done.status = process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    reader.join(_LAST_WORDS)  # and no longer: what the program started may outlive it, and hold its standard error open
+    done.seconds = time.time() - begin
     events = [event for event in read(journal_dir(settings()), begin - 1) if event["pid"] == process.pid]
     wanted = ("outcome", "function", "line", "key", "reason")
     told = ("hit", "miss", "bypass", "failed")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +96,15 @@ def test_a_program_that_needs_another_rank_says_where(folder: Path, environment:
     assert "status 1: nothing came from rank 1" in done.stderr
     assert "rank 1:" not in done.stderr
     assert "WARMGRAPH_WARM" in done.stdout
+
+
+def test_what_a_program_leaves_behind_is_not_waited_for(folder: Path, environment: Any) -> None:
+    """A process that it started holds its standard error open, for longer than this test may take."""
+    left = "import subprocess\nleft = subprocess.Popen(['sleep', '900'], stdout=subprocess.DEVNULL)\nprint(left.pid)\n"
+    (folder / "leaves.py").write_text(left)
+    done = call([*WARM, "--world-size", "1", "leaves.py"], folder, environment)
+    os.kill(int(re.search(r"^\d+$", done.stderr, re.MULTILINE)[0]), signal.SIGKILL)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
