@@ -151,13 +151,24 @@ def _registered(cls: type) -> list[str]:
     from _abc import _get_dump  # type: ignore[import-not-found]
 
     found = [reference() for reference in _get_dump(cls)[0]]
-    return sorted(f"counts {name_of(one)}" for one in found if one is not None and not _is_of_compiling(one))
+    return sorted(f"counts {name_of(one)}" for one in found if one is not None and not _comes_with_import(cls, one))
 
 
-def _is_of_compiling(cls: type) -> bool:
-    """Whether a library brings it that torch imports to compile, and not to load. Each registers its own at once."""
-    module = sys.modules.get(cls.__module__) if cls.__module__.startswith(("jinja2.", "networkx.")) else None
-    return getattr(module, cls.__qualname__, None) is cls
+# What libraries register as soon as they are imported, which torch does to compile and not to load.
+_WITH_IMPORT = frozenset(
+    {
+        ("collections.abc.Mapping", "jinja2.runtime.Context"),
+        ("collections.abc.MutableMapping", "jinja2.utils.LRUCache"),
+        ("collections.abc.Mapping", "networkx.utils.configs.Config"),
+    }
+)
+
+
+def _comes_with_import(cls: type, registered: type) -> bool:
+    """Whether there is no process that has `registered` and in which it does not count as a `cls`."""
+    module = sys.modules.get(registered.__module__)
+    is_theirs = getattr(module, registered.__qualname__, None) is registered
+    return is_theirs and (name_of(cls), name_of(registered)) in _WITH_IMPORT
 
 
 def counted(cls: type) -> str:

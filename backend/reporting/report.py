@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -111,8 +111,8 @@ class Report:
         log.info("hit %s: %s from %s in %.3f s, %.1f s saved", self._name(), self.place, hit.tier, spent, saved)
 
     def miss(self, miss: Miss, stored_bytes: int) -> None:
-        detail = miss.detail or _only_here(self._key)
-        self._write(Outcome.MISS, reason=miss.reason, bytes=stored_bytes, detail=detail, miss=miss)
+        miss = replace(miss, detail=miss.detail or _only_here(self._key))
+        self._write(Outcome.MISS, reason=miss.reason, bytes=stored_bytes, detail=miss.detail, miss=miss)
         log.info(
             "miss %s (%s): %s compiled in %.1f s%s",
             self._name(),

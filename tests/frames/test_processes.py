@@ -256,3 +256,26 @@ def test_what_torch_imports_to_compile_counts_as_nothing(run_python):
     """A process that compiles has jinja2, which registers mappings of its own; one that loads has not."""
     for way, restored in (("jinja2", 0), ("plain", 1), ("late", 0)):
         assert run_python(COUNTED, way) == [[2.0, 2.0], restored], way
+
+
+REGISTERED = (
+    HEAD
+    + """
+import abc, collections.abc, jinja2, networkx
+class Routed(abc.ABC): pass
+if sys.argv[1] == "registered":
+    Routed.register(networkx.DiGraph)
+    collections.abc.Sequence.register(networkx.DiGraph)
+def own(x, graph): return x.t() if isinstance(graph, Routed) else x.view(-1)
+def known(x, graph): return x.t() if isinstance(graph, collections.abc.Sequence) else x.view(-1)
+graph, x = networkx.DiGraph(), torch.ones(2, 3)
+got = [list(torch.compile(f, backend="warmgraph")(x, graph).shape) for f in (own, known)]
+print(json.dumps([got, [list(f(x, graph).shape) for f in (own, known)], warmgraph.stats()["restored"]]))
+"""
+)
+
+
+def test_what_a_user_registers_of_such_a_library_counts(run_python):
+    for way, found in (("plain", 0), ("plain", 2), ("registered", 0)):
+        got, wanted, restored = run_python(REGISTERED, way)
+        assert (got, restored) == (wanted, found), way
