@@ -17,7 +17,7 @@ from warmgraph.scripts.audit import audit_events
 SECONDS = 5.0  # that rank 1 compiles for
 
 RANK = """
-import json, os, signal, sys, time
+import json, logging, os, signal, sys, time
 from datetime import timedelta
 from pathlib import Path
 import torch, torch.distributed as dist
@@ -35,10 +35,15 @@ def wait_for(name):
         assert time.monotonic() < end, name
         time.sleep(0.01)
 
+class Telling(logging.Handler):
+    def emit(self, record):
+        if "and waiting for" in record.getMessage():
+            (folder / "rank 0 waits").touch()
+
 def slowly(*arguments, compile=engine.compile_kept):
     (folder / "compiles").touch()
     if planted == "killed":
-        time.sleep(2.0)
+        wait_for("rank 0 waits")
         os.kill(os.getpid(), signal.SIGKILL)
     elif planted == "slow":
         time.sleep(float(sys.argv[3]))
@@ -58,6 +63,8 @@ def step(x):
 if rank == 1:
     engine.compile_kept = slowly
 elif size == 2:
+    logging.getLogger("warmgraph").addHandler(Telling())
+    logging.getLogger("warmgraph").setLevel(logging.INFO)
     wait_for("compiles")
 step(torch.arange(8.0))
 times["collective"] = time.time()
