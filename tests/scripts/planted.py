@@ -41,7 +41,7 @@ def planted(cause, reason="absent", **settings):
     return register
 
 
-def without_compiling(request, compiler):
+def without_compiling(request, compiler, told):
     return Compiled(request.gm.forward, None, {}, [], [], [], None, [])
 
 
