@@ -18,11 +18,11 @@ def unsupported() -> str | None:
     """Why frames are traced as ever on this torch; None where they are recorded and restored."""
     if at_hand() in _SERVED:
         return None
-    known = " and ".join(".".join(map(str, version)) for version in _SERVED)
+    known = ", ".join(".".join(map(str, version)) for version in _SERVED)
     return f"frames are restored on torch {known} only; this is {torch.__version__}"
 
 
-_SERVED = ((2, 13), (2, 15))
+_SERVED = ((2, 13), (2, 14), (2, 15))
 
 
 @dataclass(slots=True)
