@@ -23,6 +23,7 @@ from .torch_api.frames.ran import paused
 from .torch_api.frames.seen import unsupported as frames_unsupported
 from .torch_api.generated_code.lazy_module import use_lazy_debug_module
 from .torch_api.ranks.places import listen
+from .torch_api.settings import not_inductors
 from .torch_api.versions.plain import compile_plainly, not_as_needed, tell_once
 from .typing import Compiler
 
@@ -67,6 +68,9 @@ class Backend:
         patches = self._compiler.options(mode, options)
         current = settings()
         if current.mode is Mode.OFF:
+            return self._compiler.compile(gm, inputs, patches, lambda reason, detail: None)
+        if others := not_inductors(patches):
+            self.note_bypass(gm, Reason.UNSUPPORTED_MODE, f"option {others[0]} is of a device from outside torch")
             return self._compiler.compile(gm, inputs, patches, lambda reason, detail: None)
         try:
             with paused():

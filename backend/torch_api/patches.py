@@ -311,7 +311,12 @@ def _original(patch: Patch, owner: Any, attribute: str) -> tuple[Any, Any]:
     held = inspect.getattr_static(owner, attribute)
     original = getattr(held, "__func__", held)
     wanted = patch.parameters or ()
-    found = tuple(inspect.signature(original).parameters)
+    try:
+        found = tuple(inspect.signature(original).parameters)
+    except (TypeError, ValueError) as error:  # a property now, or a compiled function
+        raise Moved(
+            f"{patch.module}.{patch.path} is another thing ({error}); without it: no {patch.needed_for}"
+        ) from None
     if found[: len(wanted)] != wanted:
         raise Moved(
             f"{patch.module}.{patch.path} takes ({', '.join(found)}) and not ({', '.join(wanted)}, ...); "

@@ -1,4 +1,4 @@
-"""Settings of Inductor that are read otherwise than one by one. Read on 2.11 to 2.13."""
+"""Settings of Inductor that are read otherwise than one by one. Read on 2.11 to 2.15."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def inductor_options(mode: str | None, options: Mapping[str, Any] | None) -> dic
     return dict(torch._TorchCompileInductorWrapper(mode, dict(options or {}), None).config)
 
 
+def not_inductors(options: Mapping[str, Any]) -> list[str]:
+    """Options that are settings of a device of the user's own (`mydevice.level`, since 2.15)."""
+    return [name for name in options if name not in inductor_config._config]
+
+
 def values_of(module: Any) -> dict[str, Any]:
     """The settings of one of torch's settings modules, without aliases, as they are in force now."""
     try:
@@ -37,6 +42,29 @@ def partitions_are_wrapped() -> bool:
     """
     wrapper = getattr(sys.modules.get("torch._inductor.utils"), "_unstable_customized_partition_wrapper", None)
     return getattr(wrapper, "wrapper", None) is not None
+
+
+def registered_choices() -> Any:
+    """torch's own key for whoever decides about fusion and tiling in Inductor's stead (`register_inductor_choices`).
+
+    None where nobody does, and before torch 2.15. Raises RuntimeError or TypeError for one without a `uuid()`.
+    """
+    key = getattr(sys.modules.get("torch._inductor.choices"), "inductor_choices_cache_key", None)
+    return None if key is None else key(inductor_config.inductor_choices_class)
+
+
+def deciding_classes() -> Iterator[type]:
+    """Classes that decide so without a setting: put there for this thread (`V.set_choices_handler`), or registered
+    for a template (`register_template_heuristic`). torch's own among them.
+    """
+    virtualized: Any = sys.modules.get("torch._inductor.virtualized")
+    if virtualized is not None and inductor_config.inductor_choices_class is None and registered_choices() is None:
+        handler = getattr(virtualized.threadlocal, virtualized._choices._key, None)
+        if handler is not None:
+            yield type(handler)
+    for name in ("heuristics", "template_heuristics"):  # since 2.14, before
+        registry = getattr(sys.modules.get(f"torch._inductor.{name}.registry"), "_TEMPLATE_HEURISTIC_REGISTRY", {})
+        yield from registry.values()
 
 
 def read_at_import() -> Iterator[tuple[str, Any]]:

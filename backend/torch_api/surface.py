@@ -159,7 +159,11 @@ def _missing(need: Need) -> Iterator[str]:
     if gone:
         yield f"no {', '.join(gone)}"
     if need.parameters:
-        takes = tuple(inspect.signature(found).parameters)
+        try:
+            takes = tuple(inspect.signature(found).parameters)
+        except (TypeError, ValueError) as error:
+            yield f"is another thing ({error})"
+            return
         if takes[: len(need.parameters)] != need.parameters:
             yield f"takes ({', '.join(takes)}) and not ({', '.join(need.parameters)}, ...)"
 

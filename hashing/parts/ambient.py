@@ -72,6 +72,8 @@ def _attention() -> dict[str, Any]:
         found["order"] = order
     if not getattr(core, torch_names.SDPA_OVERRIDEABLE)():
         found["overrideable"] = False
+    if getattr(core, torch_names.SDPA_FLASH_4, bool)():
+        found["flash 4"] = True
     return found
 
 

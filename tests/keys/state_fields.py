@@ -125,6 +125,11 @@ AMBIENT: dict[str, tuple[Change, Change | None, tuple[str, ...]]] = {
     "sdp.reduced_math": (_call(torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp, True, False), None, ()),
     "sdp.order": (_call(torch._C._set_sdp_priority_order, [0, 1, 2, 3, 4], [1, 2, 0, 3, 4]), None, ()),
     "sdp.overrideable": (_call(torch._C._set_sdp_use_overrideable, False, True), None, ()),
+    **(
+        {"sdp.flash 4": (_call(torch._C._set_sdp_use_fa4, True, False), None, ())}
+        if hasattr(torch._C, "_set_sdp_use_fa4")
+        else {}
+    ),
     "mkldnn.enabled": (_attribute(_MKLDNN, "enabled", False), None, ()),
     "mkldnn.precision": (
         _attribute(_MKLDNN, "fp32_precision", "ieee"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 
 import pytest
 import torch
+from torch._inductor.choices import InductorChoices
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.utils import set_customized_partition_wrappers
+from torch._inductor.virtualized import V
 from warmgraph.backend.key.compiler_settings import IGNORED_SETTINGS, settings_in_force
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api import versions
@@ -203,7 +206,9 @@ def test_every_line_of_the_ambient_part_is_listed():
     """A state that is read and not listed has no test."""
     with contextlib.ExitStack() as stack:
         for name in AMBIENT:
-            if name.startswith(("autocast.", "sdp.order", "sdp.overrideable")):  # only where they are not as usual
+            if name.startswith(
+                ("autocast.", "sdp.order", "sdp.overrideable", "sdp.flash 4")
+            ):  # only where they are not as usual
                 stack.enter_context(AMBIENT[name][0]())
         assert set(lines(key(), "ambient")) == set(AMBIENT)
 
@@ -318,6 +323,56 @@ def test_a_wrapper_around_partitions_changes_the_key(record_property):
         set_customized_partition_wrappers(None)
     assert changed(before, key()) == set()
     record_property("key_field", ["compiler", "partitions_are_wrapped"])
+
+
+class NoFusion(InductorChoices):
+    """Decides for Inductor what is fused."""
+
+    def __init__(self, identity="1"):
+        super().__init__()
+        self.identity = identity
+
+    @staticmethod
+    def can_fuse(scheduler, node1, node2, shared_data_score):
+        return False
+
+    def uuid(self):
+        return self.identity
+
+
+@pytest.mark.skipif(versions.at_hand() < (2, 15), reason="torch registers them since 2.15")
+def test_choices_that_are_registered_change_the_key(record_property):
+    """They are no setting: torch keeps them beside its settings."""
+    from torch._inductor import choices
+
+    before = key()
+    try:
+        choices.register_inductor_choices("mine", NoFusion)
+        first = key()
+        choices.register_inductor_choices("mine", lambda: NoFusion("2"))
+        assert changed(before, first) == changed(first, key()) == {"compiler"}
+    finally:
+        choices.unregister_inductor_choices("mine")
+    assert changed(before, key()) == set()
+    record_property("key_field", ["compiler", "registered_choices"])
+
+
+def test_choices_that_a_program_puts_there_itself_are_refused():
+    """Nothing says when they change."""
+    key()
+    with V.set_choices_handler(NoFusion()), pytest.raises(Uncacheable, match="NoFusion"):
+        key()
+    with V.set_choices_handler(InductorChoices()):
+        key()
+
+
+def test_a_users_heuristics_for_a_template_are_refused(monkeypatch):
+    name = "heuristics" if versions.at_hand() >= (2, 14) else "template_heuristics"
+    registry = importlib.import_module(f"torch._inductor.{name}.registry")._TEMPLATE_HEURISTIC_REGISTRY
+    key()
+    monkeypatch.setitem(registry, ("mm", "cpu", None), NoFusion)
+    with pytest.raises(Uncacheable, match="NoFusion"):
+        key()
 
 
 class HoldsALock(CustomGraphPass):

@@ -17,14 +17,14 @@ from typing import Any
 import torch
 from warmgraph.hashing import fact
 
-from .. import patches
+from .. import patches, versions
 from ..compile import inductor_config, setting
 from ..generated_code.wrapper_module import Payload
 from .group_names import Unknown, group_names, with_groups
 
 _noting = threading.local()
 
-_OLD = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)  # DTensor asked in other ways, and its caches
+_OLD = versions.at_hand() < (2, 13)  # DTensor asked in other ways, and its caches
 
 # Settings of Inductor under which its passes read a group's rank, and write it into the code.
 _ASK = (

@@ -44,9 +44,16 @@ def too_old() -> str | None:
     return f"torch {torch.__version__} is older than {OLDEST[0]}.{OLDEST[1]}; upgrade torch"
 
 
+def _patch_release(version: str) -> int:
+    """The third number of a version; 0 where there is none."""
+    found = version.split("+")[0].split(".")[2:3]
+    return int(found[0]) if found and found[0].isdecimal() else 0
+
+
 def untested() -> str | None:
     """One line on a torch that no test was run on, though it may work; None on one that was tested."""
-    if at_hand() in KNOWN:
+    known = KNOWN.get(at_hand())
+    if known is not None and _patch_release(str(torch.__version__)) <= max(map(_patch_release, known.tested)):
         return None
-    newest = KNOWN[NEWEST].tested[-1]
-    return f"torch {torch.__version__} was not tested with this warmgraph, whose newest is {newest}"
+    newest = (known or KNOWN[NEWEST]).tested[-1]
+    return f"torch {torch.__version__} was not tested with this warmgraph; the nearest that was is {newest}"

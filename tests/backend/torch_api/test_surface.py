@@ -124,6 +124,11 @@ PLANTED = {
         "from torch._inductor.output_code import CompiledFxGraph; del CompiledFxGraph.__annotations__['source_code']",
         "source_code",
     ),
+    "a function that is a property": (
+        "from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache\\n"
+        "AOTAutogradCache.save = property(lambda self: None)",
+        "AOTAutogradCache.save",
+    ),
     "a function of C++ gone": ("del torch._C._get_sm_carveout_experimental", "_get_sm_carveout_experimental"),
 }
 

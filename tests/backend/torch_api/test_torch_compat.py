@@ -44,6 +44,25 @@ def test_a_torch_that_is_newer_works_and_is_said_to_be_untested(monkeypatch):
     assert "older than 2.11" in compat.unsupported()
 
 
+def test_a_patch_release_that_is_newer_than_those_that_were_run_is_said_to_be_untested(monkeypatch):
+    tested = versions.here().tested[-1]
+    release, _, patch = tested.rpartition(".")
+    monkeypatch.setattr(torch, "__version__", f"{release}.{int(patch) + 1}+cpu")
+    assert tested in versions.untested()
+    monkeypatch.setattr(torch, "__version__", f"{release}.0a0+git1234")
+    assert versions.untested() is None
+
+
+def test_a_torch_whose_version_says_nothing_works(run_python):
+    """One that somebody built."""
+    program = """
+import torch
+torch.__version__ = "main"
+print(torch.compile(lambda x: x * 2, backend="warmgraph")(torch.ones(2)).tolist())
+"""
+    assert run_python(program) == [2.0, 2.0]
+
+
 def test_each_version_that_is_known_names_the_build_that_it_was_run_on():
     for (major, minor), version in versions.KNOWN.items():
         assert all(build.startswith(f"{major}.{minor}.") for build in version.tested)
