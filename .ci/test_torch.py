@@ -32,9 +32,9 @@ PARTS = {
 # Beside torch: what the tests import. Not the tools (ruff, mypy), and no browser.
 PACKAGES = """
     redis msgpack zstandard platformdirs click rich orjson transformers accelerate numpy pytest pytest-timeout
-    pytest-xdist hypothesis einops==0.8.1 fakeredis prometheus-client pydot opentelemetry-sdk
+    pytest-xdist hypothesis einops==0.8.1 fakeredis prometheus-client pydot opentelemetry-sdk pynacl
 """.split()
-COLUMNS = ("torch", "Python", "date", "commit", "surface", "`warmgraph demo`", *PARTS)
+COLUMNS = ("torch", "Python", "surface", "`warmgraph demo`", *PARTS)
 
 
 def main() -> int:
@@ -49,17 +49,19 @@ def main() -> int:
     found = {
         "torch": build,
         "Python": platform.python_version(),
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "commit": run(["git", "rev-parse", "--short", "HEAD"], quiet=True).stdout.strip() or "-",
     }
+    commit = run(["git", "rev-parse", "--short", "HEAD"], quiet=True).stdout.strip() or "no commit"
+    # Of each cell, since a run may fill some of them only.
+    when = f"; {datetime.datetime.now(datetime.timezone.utc).date().isoformat()}, {commit}"
     wanted, failed = given.only.split(","), False
     if "surface" in wanted:
         done = run([python, "-m", "warmgraph.backend.torch_api.surface"])
         found["surface"] = done.stdout.strip().splitlines()[-1].rpartition(": ")[2] if done.stdout else "broken"
+        found["surface"] += when
         failed |= done.returncode != 0
     if "demo" in wanted:
         done = run([python, "-m", "warmgraph", "demo", "--json"])
-        found["`warmgraph demo`"] = demo_of(done)
+        found["`warmgraph demo`"] = demo_of(done) + when
         failed |= done.returncode != 0
     for part, folders in PARTS.items():
         if part in wanted:
@@ -68,7 +70,7 @@ def main() -> int:
             returned = tests(python, folders, given.workers, log)
             said = log.read_text()
             print(*(line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))), sep="\n")
-            found[part] = f"{counts_of(said)}, {(time.monotonic() - begin) / 60:.0f} min"
+            found[part] = f"{counts_of(said)}, {(time.monotonic() - begin) / 60:.0f} min{when}"
             failed |= returned != 0
             write(found)  # what stands, should a later part be stopped
     write(found)
