@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 import torch
 from warmgraph.hashing import is_torch_or_stdlib, sha256_hex
 
-from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.plain import Refused, named
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time
 # What Python and torch keep on classes for themselves, or what has no behaviour.
@@ -87,7 +88,8 @@ class Classes:
             metaclass: Any = type(cls)
             bases = [*cls.__mro__, *(metaclass.__mro__ if metaclass is not type else ())]
             lines = [self._one(base) for base in bases]
-            text = f"{name_of(cls)} {sha256_hex(chr(10).join(lines).encode())}"
+            place = "" if _goes_by_name(cls) or stands_by_name(cls) else " elsewhere"
+            text = f"{name_of(cls)}{place} {sha256_hex(chr(10).join(lines).encode())}"
             found = self._whole[id(cls)] = (text, [one for base in bases for one in self._mentioned.get(id(base), ())])
         return found
 
@@ -197,7 +199,8 @@ def refuse_own_checks(cls: type) -> None:
             raise Refused(f"{name_of(cls)} has a _missing_, which runs while it is traced")
     metaclass: Any = type(cls)
     for base in metaclass.__mro__:
-        if {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_known(base.__module__):
+        own = {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_known(base.__module__)
+        if own and base.__module__ != "typing_extensions":  # Python's `typing` for older versions; torch asks for it
             raise Refused(f"isinstance on {name_of(cls)} runs its {name_of(base)} while it is traced")
     if vars(cls).get("_is_runtime_protocol", False) and not is_known(cls.__module__):
         raise Refused(f"isinstance on the protocol {name_of(cls)} looks at objects under no guard")
@@ -205,6 +208,13 @@ def refuse_own_checks(cls: type) -> None:
 
 def _goes_by_name(cls: type) -> bool:
     return not is_heap_type(cls) or is_librarys(cls) or cls.__module__.partition(".")[0] == "torch"
+
+
+def stands_by_name(cls: type) -> bool:
+    """Whether a record that names it finds this very class."""
+    with contextlib.suppress(Refused):
+        return named(cls.__module__, cls.__qualname__) is cls
+    return False
 
 
 def name_of(cls: type) -> str:

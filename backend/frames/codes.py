@@ -11,11 +11,12 @@ import re
 import string
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from warmgraph.hashing import Uncacheable, meaning, sha256_hex
 
+from ..torch_api.frames.orders import NEVER, SAME, order_of
 from ..torch_api.frames.plain import Refused
 from .classes import is_known
 
@@ -52,15 +53,34 @@ def nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:
-    """Whether code may depend on the order of a constant set of texts, which each process shuffles."""
+    """Whether code may depend on the order of a constant set of texts, which each process shuffles. Raises Refused for
+    a set whose order no two processes share.
+    """
     for outer in codes:
         for code in (outer, *nested(outer)):
             if any(map(_is_shuffled, code.co_consts)):
                 instructions = list(dis.get_instructions(code))
-                for this, after in itertools.pairwise(instructions):
-                    if this.opname == "LOAD_CONST" and _is_shuffled(this.argval) and after.opname != "CONTAINS_OP":
+                for at, this in enumerate(instructions):
+                    if this.opname == "LOAD_CONST" and _is_shuffled(this.argval) and not _is_asked(instructions, at):
+                        if order_of(this.argval) == NEVER:
+                            raise Refused(f"{code.co_name} goes over a set whose order differs from process to process")
                         return True
     return False
+
+
+def _is_asked(instructions: Sequence[dis.Instruction], at: int) -> bool:
+    """Whether code only asks a constant set for items: at once, or by a variable (`known = {"a", "b", "c"}`)."""
+    after = instructions[at + 1]
+    if after.opname != "SET_UPDATE" or (store := instructions[at + 2]).opname != "STORE_FAST":
+        return after.opname == "CONTAINS_OP"
+    for this, then in itertools.pairwise(instructions):
+        names = this.argval if isinstance(this.argval, tuple) else (this.argval,)  # since 3.13 two at once
+        if this is store or store.argval not in names or "_FAST" not in this.opname:
+            if this.argval == "locals":
+                return False
+        elif names[-1] != store.argval or then.opname != "CONTAINS_OP":
+            return False
+    return True
 
 
 def users_code(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> list[types.CodeType]:
@@ -98,7 +118,7 @@ _IDENTITY = ("is_", "is_not")
 
 
 def _is_shuffled(value: Any) -> bool:
-    return isinstance(value, frozenset) and len(value) > 1 and any(isinstance(item, (str, bytes)) for item in value)
+    return isinstance(value, frozenset) and order_of(value) != SAME
 
 
 def asked_names(codes: Iterable[types.CodeType]) -> set[str]:
@@ -133,11 +153,6 @@ def imported_names(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> set[str
     }
 
 
-def hash_seed() -> int:
-    """A number that two processes share only where they put texts into sets in the same order (PYTHONHASHSEED)."""
-    return hash("warmgraph")
-
-
 # -- what gives something else in each process, or each time, and is folded in where a frame is traced
 
 # Builtins that give something else in each process, or change it, while they are traced.
@@ -169,6 +184,8 @@ def is_of_a_process(value: Any) -> bool:
 
 
 def is_chance(value: Any) -> bool:
-    """Whether it gives, or is part of what gives, something else each time."""
+    """Whether it gives, or makes, or is part of what gives, something else each time."""
+    if isinstance(value, type) and issubclass(value, random.Random):
+        return True
     bound = isinstance(value, (types.MethodType, types.BuiltinMethodType))
     return isinstance(value.__self__ if bound else value, random.Random)

@@ -121,6 +121,18 @@ def in_order(items: Any, texts: list[str]) -> list[str]:
     return texts if {*map(type, items)} <= {bool, int, float} else sorted(texts)
 
 
+def is_mark(name: str) -> bool:
+    """Whether Dynamo hangs it on functions."""
+    return name.startswith(("_torchdynamo", "__dynamo")) or name in ("_dynamo_forbidden", "_dynamo_marked_constant")
+
+
+def keys_of(value: Any) -> list[Any]:
+    """In the order in which code meets them; an OrderedDict has one of its own, beside that of the dict beneath."""
+    if isinstance(value, collections.OrderedDict):
+        return list(collections.OrderedDict.keys(value))
+    return list(dict.keys(value) if isinstance(value, dict) else value.keys())
+
+
 def is_native_enum(value: Any) -> bool:
     """One that pybind11 made (`torch.profiler.ProfilerActivity.CPU`)."""
     kind = type(value)

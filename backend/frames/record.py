@@ -8,7 +8,7 @@ from typing import Any
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 7
+FORMAT = 8
 _MAX_ITEMS = 2_000_000
 
 

@@ -15,9 +15,11 @@ from warmgraph.hashing import comes_with_torch
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
+from ..torch_api.frames.acting import acts_while_traced
 from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame
-from ..torch_api.frames.plain import NotServed, Plain, Refused, code_to_plain
+from ..torch_api.frames.orders import hash_seed
+from ..torch_api.frames.plain import NotServed, Plain, Refused, classes_in, code_to_plain, named
 from ..torch_api.frames.ran import BUSY
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import Live, Source, SourceTable, bases_of, global_of, is_imported, is_of_frame, root_of
@@ -25,7 +27,6 @@ from .codes import (
     OF_A_PROCESS,
     asked_names,
     compares_identity,
-    hash_seed,
     imported_names,
     is_chance,
     is_of_a_process,
@@ -37,7 +38,15 @@ from .graphs import reference_of
 from .reached import everything_is_asked, free_numbers, one_text, reach, sharing_of
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
-from .traced import inlined_facts, module_of_globals, refuse_unsaid, sourceless_facts
+from .traced import (
+    inlined_facts,
+    is_of_named_tuple,
+    module_of_globals,
+    refuse_unsaid,
+    scope_of,
+    sourceless_facts,
+)
+from .values import Values
 from .world import Around
 
 
@@ -45,7 +54,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     """output: of the trace, before its guards are forgotten. shape: guards on sizes by language."""
     graph = output.tracer_output.output_graph
     _refuse_odd(graph, shape)
-    installed = _installed(graph, frame, seen)
+    values = Values()
+    installed = _installed(graph, frame, seen, values)
     graphs = _graphs(graph, installed, seen)  # before all that takes long
     live = Live(graph.local_scope, graph.global_scope)
     table, texts = SourceTable(), Texts()
@@ -55,7 +65,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     }
     asked = asked_names((frame.code, *seen.inlined)) | seen.names
     looked_for = looked_names(_codes(frame, seen)) | seen.names
-    look = Looking(live, known, asked, tuple(frame.closure or ()))
+    look = Looking(live, known, asked, tuple(frame.closure or ()), values)
     _forget_stale(graph, seen)
     guards = dynamo.in_order(graph.guards)
     rows = [_row(guard, look, table, texts) for guard in guards]
@@ -68,15 +78,19 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     surfaces = _surfaces(sources, look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
-    inlined = sorted({*inlined, *sourceless_facts(seen.sourceless.values(), asked, look.values)})
+    sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
+    inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})
     refuse_unsaid(seen.functions.values(), asked, look.values)
+    for row in installed:
+        if row[1] == "scope":  # now that it is known which classes there are
+            row[2] = list(scope_of(row[2], seen.inlined, look.values))
     for source in sources:
         value: Any = live(source) if source.name else None
         if is_of_a_process(value) and not str(source.name).startswith(("G['__builtins_dict__", "G['__import_")):
             raise Refused(f"it calls {value.__name__}() by another name, which differs from process to process")
         if is_chance(value):
             raise Refused("it reads a generator of Python's random, whose numbers are drawn while tracing")
-        if (what := state.acts_while_traced(value)) is not None:
+        if (what := acts_while_traced(value, str(source.name))) is not None:
             raise Refused(f"it uses {what} while it is traced, which has to be done in each process")
     names = compares_identity(_codes(frame, seen))
     spaces = _spaces(frame, seen, sources, look, looked_for)
@@ -113,7 +127,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         everything=everything,
         free=[table.number(source) for source in free],
         reached=reached,
-        seed=hash_seed() if iterates_over_sets((frame.code, *seen.inlined)) else None,
+        seed=hash_seed() if iterates_over_sets((frame.code, *seen.inlined)) or seen.shuffled else None,
         empty=bool(graph.is_empty_graph()),
         side_effects=list(graph.get_replayed_side_effect_source_refs()),
         error_on_graph_break=bool(output.tracer_output.error_on_graph_break),
@@ -187,7 +201,7 @@ def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, 
     names = {value.__name__ for source in sources if (value := _module(look, source)) is not None}
     names |= {name for name in imported_names(_codes(frame, seen)) if type(sys.modules.get(name)) is types.ModuleType}
     for code, space in seen.inlined.items():
-        if space is frame.globals:
+        if space is frame.globals or is_of_named_tuple(space):
             continue
         module = module_of_globals(space)
         if module is not None:
@@ -250,7 +264,7 @@ _LINES = frozenset(
 _NUMBERS = frozenset(("__hash__", "__repr__"))
 
 
-def _installed(graph: Any, frame: Frame, seen: Seen) -> list[Plain]:
+def _installed(graph: Any, frame: Frame, seen: Seen, values: Values) -> list[Plain]:
     """How each global that Dynamo installed is made again."""
     rows: list[Plain] = []
     for name, value in seen.installed.get(id(graph), {}).items():
@@ -260,12 +274,23 @@ def _installed(graph: Any, frame: Frame, seen: Seen) -> list[Plain]:
             rows.append([name, "builtins", None])
         elif isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value:
             rows.append([name, "module", value.__name__])
+        elif name.startswith("___module_") and isinstance(value, (type, types.BuiltinFunctionType)):
+            rows.append([name, "named", [*_name(value), values.identity(value)]])
+        elif name.startswith("___unnamed_scope"):
+            rows.append([name, "scope", value])
         elif name.startswith("__resume_at"):
             rows.append([name, "resume", resume.pack_resume(value, frame.code, frame.globals)])
         else:
             what = type(value).__qualname__
             raise Refused(f"a global that cannot be made again: {name.rstrip('0123456789_c')} ({what})")
     return rows
+
+
+def _name(value: Any) -> list[str]:
+    """Of a class or a builtin function. Raises Refused where it is not found by it."""
+    if named(value.__module__, value.__qualname__) is not value:
+        raise Refused(f"{value.__qualname__}, which no name leads to")
+    return [value.__module__, value.__qualname__]
 
 
 def _graphs(graph: Any, installed: list[Plain], seen: Seen) -> dict[str, Any]:

@@ -15,15 +15,16 @@ from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.dynamic_sizes import may_be_told, profile_scope
 from ..torch_api.frames.hook import Frame
-from ..torch_api.frames.plain import Refused, code_from_plain, placed
+from ..torch_api.frames.orders import hash_seed
+from ..torch_api.frames.plain import Refused, code_from_plain, named, placed
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
-from .codes import hash_seed
 from .program import differing
 from .reached import one_text, reach, sharing_of
 from .record import Record
 from .rules import Looking, space_text, surface_text
-from .traced import moved_code
+from .traced import globals_of, moved_code
+from .values import Values
 from .world import Around
 
 LoadGraph = Callable[[Any], Callable[..., Any]]
@@ -59,6 +60,10 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
                 put(name, state.get_builtins_dict(frame.globals))
             elif kind == "module":
                 put(name, _module(data))
+            elif kind == "named":
+                put(name, _named(*data))
+            elif kind == "scope":
+                put(name, globals_of(*data))
         sources = read_sources(record.sources, rename)
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
         look = Looking(Live(frame.locals, frame.globals), known, set(record.asked), tuple(frame.closure or ()))
@@ -94,6 +99,12 @@ def _module(name: str) -> Any:
     found = sys.modules.get(name)
     if found is None:
         raise Refused(f"module {name} is not loaded")
+    return found
+
+
+def _named(module: str, path: str, text: str) -> Any:
+    found = named(module, path)
+    _same(text, Values().identity(found), f"{module}.{path}")
     return found
 
 

@@ -22,10 +22,11 @@ from warmgraph.hashing import sha256_hex
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
-from ..torch_api.frames.state import is_pytree_registry, marks_of, ranks_text
+from ..torch_api.frames.state import PYTREE_TYPES, is_pytree_registry, marks_of, ranks_text
 from .classes import is_known, is_librarys
+from .held import keys_of
 from .tensors import asks_for_storages, tensor_text
-from .values import Values, keys_of
+from .values import Values
 
 Arguments = dict[str, Any]
 
@@ -133,6 +134,8 @@ def _closure(look: Looking, source: Source, arguments: Arguments) -> str:
 @_rule("EQUALS_MATCH", "CONSTANT_MATCH", "BOOL_MATCH", "NONE_MATCH")
 def _equals(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
+    if value is PYTREE_TYPES:
+        return f"types:{sorted(map(look.values.identity, value))}"
     if type(value) is frozenset and _is_only_asked_for_items(look, source):
         return f"frozenset:{sorted(map(look.values.constant, value))}"
     return look.values.constant(value)

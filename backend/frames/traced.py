@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import dataclasses
 import enum
 import functools
 import sys
@@ -15,11 +16,11 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.plain import Refused, named
 from .classes import counted, is_heap_type, is_known, is_librarys, module_of
-from .codes import is_of_a_process, nested
-from .held import attributes_of, is_said
-from .values import DESCRIPTORS, Values, is_mark
+from .codes import is_chance, is_of_a_process, nested
+from .held import attributes_of, is_mark, is_said
+from .values import DESCRIPTORS, Values
 
 _DEEPEST = 6
 
@@ -57,8 +58,10 @@ def sourceless_facts(reached: Iterable[Any], asked: Collection[str], values: Val
             if not is_known(value.__name__):
                 raise Refused(f"it reads module {value.__name__}, which a function holds, under no guard")
             facts += _added(value.__name__, "", [vars(value)], asked, values)
-        elif isinstance(value, type):
+        elif isinstance(value, type) and not is_chance(value):
             facts += _of_class(value, asked, values)
+        elif is_chance(value):
+            raise Refused(f"a function holds {value!r:.60}, whose numbers are drawn while tracing")
         elif is_of_a_process(value):
             raise Refused(f"a function holds {value.__name__}(), which differs from process to process")
         else:
@@ -130,7 +133,7 @@ def refuse_uncovered(value: Any, where: str, done: set[int]) -> None:
         inner = value
     elif isinstance(value, functools.partial):
         inner = (value.func, *value.args, *value.keywords.values())
-    elif not is_said(value) and not isinstance(value, _BY_NAME) and type(value) is not object:
+    elif not is_said(value) and not isinstance(value, _BY_NAME) and type(value) not in _SAME_EVERYWHERE:
         raise Refused(f"{where} holds an object of {type(value).__qualname__} under no guard")
     for one in inner:
         refuse_uncovered(one, where, done)
@@ -142,6 +145,8 @@ def _is_of_a_class(value: Any) -> bool:
 
 # Said by name, or by what else is compared.
 _BY_NAME = (types.ModuleType, functools.cached_property, types.MethodWrapperType, *DESCRIPTORS)
+# Objects that hold nothing; the second stands in a dataclass's __init__ for a field with a default_factory.
+_SAME_EVERYWHERE = (object, type(getattr(dataclasses, "_HAS_DEFAULT_FACTORY", object())))
 
 
 def refuse_unsaid(functions: Iterable[types.FunctionType], asked: Collection[str], values: Values) -> None:
@@ -176,37 +181,48 @@ def module_of_globals(space: Mapping[str, Any]) -> str | None:
     return str(name) if module is not None and vars(module) is space else None
 
 
-def named(module: str, path: str) -> Any:
-    """What stands under a name, without asking descriptors. Raises Refused."""
-    found: Any = sys.modules.get(module)
-    if found is None:
-        raise Refused(f"module {module} is not loaded")
-    for part in path.split("."):
-        spaces = found.__mro__ if isinstance(found, type) else (found,)
-        holder = next((space for space in spaces if part in getattr(space, "__dict__", ())), None)
-        if holder is None:
-            raise Refused(f"{module}.{path} is not there")
-        found = vars(holder)[part]
-    return found
-
-
 def _find(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tuple[str, str, str]:
-    module = space.get("__name__")
-    if not isinstance(module, str) or module not in sys.modules:
-        raise Refused(f"it traced through code of no module: {code.co_name}")
+    module = str(space.get("__name__", ""))
     qualified = getattr(code, "co_qualname", code.co_name)
     for path in (qualified.split(".<locals>")[0], code.co_name):
         with contextlib.suppress(Refused):
             value = named(module, path)
             if any(one is code for one in codes_of(value)):
                 return module, path, _text(value, values)
-    for cls in values.classes.known():  # generated: a dataclass's __init__, say
+    for cls in values.classes.known():  # generated: a dataclass's __init__, or a named tuple's __new__
         for name, member in vars(cls).items():
             if any(one is code for one in codes_of(member)):
                 with contextlib.suppress(Refused):
                     if named(cls.__module__, cls.__qualname__) is cls:
                         return cls.__module__, f"{cls.__qualname__}.{name}", _text(member, values)
     raise Refused(f"it traced through code that no name leads to: {qualified} of {module}")
+
+
+def is_of_named_tuple(space: Mapping[str, Any]) -> bool:
+    """Whether these are the globals that `collections.namedtuple` gives to a `__new__`: of no module, and its own."""
+    return str(space.get("__name__", "")).startswith("namedtuple_") and space.keys() <= _OF_NAMED_TUPLE
+
+
+_OF_NAMED_TUPLE = {"__name__", "__builtins__", "_tuple_new"}
+
+
+def scope_of(space: Mapping[str, Any], inlined: Mapping[types.CodeType, Any], values: Values) -> tuple[str, str]:
+    """(module, path) of a named tuple's `__new__` that has these globals. Raises Refused."""
+    for code, globals_of_code in inlined.items():
+        if globals_of_code is space and is_of_named_tuple(space):
+            module, path, _ = _find(code, space, values)
+            if globals_of(module, path) is space:
+                return module, path
+    raise Refused("it reads globals of no module, which no name leads to")
+
+
+def globals_of(module: str, path: str) -> dict[str, Any]:
+    """Of the function under this name. Raises Refused."""
+    found = named(module, path)
+    function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+    if not isinstance(function, types.FunctionType):
+        raise Refused(f"{module}.{path} is no function")
+    return function.__globals__
 
 
 def _text(value: Any, values: Values) -> str:

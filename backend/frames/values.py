@@ -34,15 +34,23 @@ from ..torch_api.frames.state import (
 )
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
-from .held import NATIVE_CONSTANTS, OPERATORS, Slots, attributes_of, in_order, is_native_enum, member_text, plain_text
+from .held import (
+    NATIVE_CONSTANTS,
+    OPERATORS,
+    Slots,
+    attributes_of,
+    in_order,
+    is_mark,
+    is_native_enum,
+    keys_of,
+    member_text,
+    plain_text,
+)  # fmt: skip
 
 DESCRIPTORS = (
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
     types.ClassMethodDescriptorType,
-)
+)  # fmt: skip
 _KEYS: Any = type({}.keys())
 _MAX_KEYS = 5_000
 _SPECIAL: Any = type(typing.Optional)  # Union, Literal, ...
@@ -233,6 +241,11 @@ class Values:
             return f"typing:{special._name}"
         if isinstance(value, typing.TypeVar):
             return f"typing:{value.__module__}.{value.__name__}"
+        if isinstance(value, (types.GenericAlias, types.UnionType)):  # of an annotation
+            inner = (getattr(value, "__origin__", None), *value.__args__)
+            return f"{type(value).__name__}:{[*map(self.identity, inner)]}"
+        if name_of(type(value)) == "numpy.ufunc" and getattr(sys.modules["numpy"], value.__name__, None) is value:
+            return f"numpy:{value.__name__}"
         if (text := autocast_text(value) or ranks_text(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:
@@ -310,18 +323,6 @@ class Values:
 
 # Names of attributes: what Dynamo notes, and FSDP, whose names hold a random number.
 _OF_A_PROCESS = ("_dynamo_", "__composable_api_state_key_")
-
-
-def is_mark(name: str) -> bool:
-    """Whether Dynamo hangs it on functions."""
-    return name.startswith(("_torchdynamo", "__dynamo")) or name in ("_dynamo_forbidden", "_dynamo_marked_constant")
-
-
-def keys_of(value: Any) -> list[Any]:
-    """In the order in which code meets them; an OrderedDict has one of its own, beside that of the dict beneath."""
-    if isinstance(value, collections.OrderedDict):
-        return list(collections.OrderedDict.keys(value))
-    return list(dict.keys(value) if isinstance(value, dict) else value.keys())
 
 
 def short(text: str) -> str:

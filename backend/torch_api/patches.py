@@ -25,7 +25,7 @@ class Patch:
 
     module, path: where it is. parameters: names with which the original's signature begins; None for what is no
     function. everywhere: modules of torch that imported it under its own name are given the replacement, too.
-    newer: its path in newer versions, where `path` is gone.
+    newer: its path in other versions, where `path` is gone.
     """
 
     module: str
@@ -41,6 +41,11 @@ _TREES = "torch._inductor.cudagraph_trees"
 _MESH = "torch.distributed.device_mesh"
 _GROUPS = "torch.distributed.distributed_c10d"
 _RANKS = "results that ranks share"
+_FRAMES = "restored frames"
+_BUILDER = "torch._dynamo.variables.builder"
+_BUILTIN = "torch._dynamo.variables.builtin"
+_PROTOCOL = "torch._dynamo.variables.object_protocol"
+_SETS = "torch._dynamo.variables.sets"
 
 PATCHES = {
     "try_load": Patch(_AOT_CACHE, "AOTAutogradCache.try_load", ("mod", "args", "aot_config"), "keeping results"),
@@ -81,104 +86,77 @@ PATCHES = {
         "torch._dynamo.convert_frame",
         "compile_frame",
         ("code", "globals", "locals", "builtins", "closure", "compiler_fn", "one_graph", "restart_reasons"),
-        "restored frames",
+        _FRAMES,
     ),
-    "inlining": Patch(
-        "torch._dynamo.symbolic_convert", "InliningInstructionTranslator.__init__", ("self",), "restored frames"
-    ),
-    "values": Patch(
-        "torch._dynamo.variables.builder", "VariableBuilder.__call__", ("self", "value"), "restored frames"
-    ),
-    "static inputs": Patch(
-        "torch._dynamo.variables.builder",
-        "VariableBuilder.mark_static_input",
-        ("self", "value", "guard"),
-        "restored frames",
-    ),
-    "guards left out": Patch(
-        "torch._dynamo.guards", "install_guard", ("guards", "skip"), "restored frames", everywhere=True
-    ),
+    "inlining": Patch("torch._dynamo.symbolic_convert", "InliningInstructionTranslator.__init__", ("self",), _FRAMES),
+    "values": Patch(_BUILDER, "VariableBuilder.__call__", ("self", "value"), _FRAMES),
+    "static inputs": Patch(_BUILDER, "VariableBuilder.mark_static_input", ("self", "value", "guard"), _FRAMES),
+    "guards left out": Patch("torch._dynamo.guards", "install_guard", ("guards", "skip"), _FRAMES, everywhere=True),
     "installed globals": Patch(
-        "torch._dynamo.output_graph",
-        "OutputGraph.install_global_unsafe",
-        ("self", "name", "value"),
-        "restored frames",
+        "torch._dynamo.output_graph", "OutputGraph.install_global_unsafe", ("self", "name", "value"), _FRAMES
     ),
-    "values without a source": Patch(
-        "torch._dynamo.variables.builder", "SourcelessBuilder.create", ("tx", "value"), "restored frames"
+    "values without a source": Patch(_BUILDER, "SourcelessBuilder.create", ("tx", "value"), _FRAMES),
+    "text of objects": Patch(_PROTOCOL, "generic_repr", ("tx", "obj"), _FRAMES, everywhere=True),
+    "text of values": Patch(_PROTOCOL, "generic_str", ("tx", "obj"), _FRAMES, everywhere=True),
+    "text by a builtin": Patch(_BUILTIN, "BuiltinVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES),
+    "sets of sets": Patch(
+        _SETS,
+        "BaseSetVariable.__init__",
+        ("self", "items"),
+        _FRAMES,
+        newer="SetVariable.__init__",  # until 2.14
     ),
-    "text of objects": Patch(
-        "torch._dynamo.variables.object_protocol", "generic_repr", ("tx", "obj"), "restored frames", everywhere=True
+    "sets by a method": Patch(
+        _SETS, "BaseSetVariable._fast_set_method", ("self", "tx", "fn"), _FRAMES, newer="SetVariable._fast_set_method"
     ),
-    "text of values": Patch(
-        "torch._dynamo.variables.object_protocol", "generic_str", ("tx", "obj"), "restored frames", everywhere=True
-    ),
-    "text by a builtin": Patch(
-        "torch._dynamo.variables.builtin",
-        "BuiltinVariable.call_function",
-        ("self", "tx", "args", "kwargs"),
-        "restored frames",
-    ),
+    "items of sets": Patch(_SETS, "SetVariable.set_items", None, _FRAMES),
     "names by getattr": Patch(
-        "torch._dynamo.variables.builtin",
-        "GetAttrBuiltinVariable.call_function",
-        ("self", "tx", "args", "kwargs"),
-        "restored frames",
+        _BUILTIN, "GetAttrBuiltinVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES
     ),
     "names by hasattr": Patch(
-        "torch._dynamo.variables.builtin",
-        "HasAttrBuiltinVariable.call_function",
-        ("self", "tx", "args", "kwargs"),
-        "restored frames",
+        _BUILTIN, "HasAttrBuiltinVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES
     ),
     "functions that are not traced": Patch(
         "torch._dynamo.variables.functions",
         "SkipFunctionVariable.call_function",
         ("self", "tx", "args", "kwargs"),
-        "restored frames",
+        _FRAMES,
     ),
     "names in modules": Patch(
         "torch._dynamo.variables.misc",
         "PythonModuleVariable.var_getattr",
         ("self", "tx", "name"),
-        "restored frames",
+        _FRAMES,
         newer="PythonModuleVariable.tp_getattro_impl",
     ),
     "whether names are in modules": Patch(
-        "torch._dynamo.variables.misc",
-        "PythonModuleVariable.call_obj_hasattr",
-        ("self", "tx", "name"),
-        "restored frames",
+        "torch._dynamo.variables.misc", "PythonModuleVariable.call_obj_hasattr", ("self", "tx", "name"), _FRAMES
     ),
     "attributes read at once": Patch(
-        "torch._dynamo.variables.misc", "GetAttrVariable.as_python_constant", ("self",), "restored frames"
+        "torch._dynamo.variables.misc", "GetAttrVariable.as_python_constant", ("self",), _FRAMES
     ),
-    "constants": Patch(
-        "torch._dynamo.variables.constant", "ConstantVariable.__init__", ("self", "value"), "restored frames"
-    ),
-    "keys of tables": Patch(
-        "torch._dynamo.variables.hashable", "HashableTracker.__init__", ("self", "vt"), "restored frames"
-    ),
+    "constants": Patch("torch._dynamo.variables.constant", "ConstantVariable.__init__", ("self", "value"), _FRAMES),
+    "keys of tables": Patch("torch._dynamo.variables.hashable", "HashableTracker.__init__", ("self", "vt"), _FRAMES),
     "items of tables": Patch(
         "torch._dynamo.variables.dicts",
         "ConstDictVariable.getitem_const_raise_exception_if_absent",
         ("self", "tx", "arg"),
-        "restored frames",
+        _FRAMES,
     ),
     "whether items are in tables": Patch(
-        "torch._dynamo.variables.dicts", "ConstDictVariable.__contains__", ("self", "vt"), "restored frames"
+        "torch._dynamo.variables.dicts", "ConstDictVariable.__contains__", ("self", "vt"), _FRAMES
     ),
     "attributes on classes": Patch(
         "torch._dynamo.variables.user_defined",
         "UserDefinedClassVariable.get_source_by_walking_mro",
         ("self", "tx", "name"),
-        "restored frames",
+        _FRAMES,
     ),
     "attributes on classes of objects": Patch(
         "torch._dynamo.variables.user_defined",
         "UserDefinedObjectVariable.get_source_by_walking_mro",
         ("self", "tx", "name"),
-        "restored frames",
+        _FRAMES,
     ),
     "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), "verified hits", everywhere=True),
     "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), "verified hits"),

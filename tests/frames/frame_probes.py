@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import probes_carried  # noqa: F401
 import probes_classes  # noqa: F401
 import probes_environment  # noqa: F401
 import probes_functions  # noqa: F401

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from ..classes import is_known, name_of
-from ..held import NATIVE_CONSTANTS
+from ..held import NATIVE_CONSTANTS, is_mark
 from ..program import is_installed
 from ..rules import COMPARED
-from ..values import is_mark
 
 # By id, here and below: a metaclass may say that two classes are equal.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), *NATIVE_CONSTANTS)

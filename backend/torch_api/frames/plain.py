@@ -1,10 +1,12 @@
-"""Constants and code objects as plain data (msgpack's), by an allow-list, and back. No pickle, no names looked up."""
+"""Constants and code objects as plain data (msgpack's), by an allow-list, and back. No pickle; of names only those of
+classes are looked up, in modules that are loaded.
+"""
 
 from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -48,6 +50,12 @@ def to_plain(value: Any) -> Plain:
         return ["t", str(value).removeprefix("torch.")]
     if kind is types.CodeType:
         return ["code", code_to_plain(value)]
+    if kind is types.MethodType and isinstance(cls := value.__self__, type):  # a named tuple's `_make`
+        name = value.__name__
+        if getattr(cls, name, None) == value:
+            return ["method", [to_plain(cls), name]]
+    if isinstance(value, type) and named(value.__module__, value.__qualname__) is value:
+        return ["class", [value.__module__, value.__qualname__]]
     raise Refused(f"a constant of {kind.__module__}.{kind.__qualname__}")
 
 
@@ -61,6 +69,48 @@ def from_plain(item: Plain) -> Any:
     if read is None:
         raise Refused(f"unknown constant {tag!r:.20}")
     return read(content)
+
+
+def named(module: str, path: str) -> Any:
+    """What stands under a name in a module that is loaded, without asking descriptors. Raises Refused."""
+    found: Any = sys.modules.get(module)
+    if found is None:
+        raise Refused(f"module {module} is not loaded")
+    for part in path.split("."):
+        spaces = found.__mro__ if isinstance(found, type) else (found,)
+        holder = next((space for space in spaces if part in getattr(space, "__dict__", ())), None)
+        if holder is None:
+            raise Refused(f"{module}.{path} is not there")
+        found = vars(holder)[part]
+    return found
+
+
+def _class(content: Plain) -> type:
+    found = named(*content)
+    if not isinstance(found, type):
+        raise Refused(f"{'.'.join(content)} is no class")
+    return found
+
+
+def _method(content: Plain) -> Any:
+    cls, name = from_plain(content[0]), content[1]
+    found = getattr(cls, name)
+    if type(found) is not types.MethodType or found.__self__ is not cls:
+        raise Refused(f"{cls.__qualname__}.{name} is no method of the class")
+    return found
+
+
+def classes_in(value: Any) -> Iterator[type]:
+    """Classes that a code object names as constants, or a method of such a class."""
+    if isinstance(value, (tuple, frozenset)):
+        for one in value:
+            yield from classes_in(one)
+    elif isinstance(value, types.CodeType):
+        yield from classes_in(value.co_consts)
+    elif isinstance(value, types.MethodType):
+        yield from classes_in(value.__self__)
+    elif isinstance(value, type):
+        yield value
 
 
 def _named_by_torch(name: str) -> Any:
@@ -105,4 +155,6 @@ _READ: dict[str, Any] = {
     "d": torch.device,
     "t": _named_by_torch,
     "code": lambda content: code_from_plain(content, {}),
+    "class": _class,
+    "method": _method,
 }

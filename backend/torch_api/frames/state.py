@@ -18,7 +18,6 @@ from torch._C._dynamo import eval_frame
 from torch._dynamo import convert_frame, graph_bytecode_inputs, trace_rules
 from torch._dynamo.bytecode_transformation import unique_id
 from torch._dynamo.code_context import code_context
-from torch._dynamo.decorators import DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager
 from torch._dynamo.eval_frame import _get_error_on_graph_break, innermost_backend
 from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
@@ -126,6 +125,8 @@ def words() -> dict[str, str]:
         "error on a graph break": str(_get_error_on_graph_break()),
         "attention": str(torch._C._get_overrideable_sdp_enabled()),
         "dispatch keys": f"{torch._C._dispatch_tls_local_include_set()} {torch._C._dispatch_tls_local_exclude_set()}",
+        "UTF-8": str(sys.flags.utf8_mode),  # which `io.text_encoding` folds in since 2.14
+        "CUDA graphs": str(getattr(torch._dynamo.utils, "_cudagraph_override", None)),  # of a `with`, since 2.14
         "numbers as text": str(sorted(locale.localeconv().items())),
         "what is traced through": _trace_rules(),
         "numpy": _numpy_dtypes(),
@@ -246,18 +247,6 @@ def named_backend(compiler_fn: Any) -> str:
     return repr((inner.compiler_name, options, inner.kwargs.get("mode"), inner.dynamic, buckets))
 
 
-def acts_while_traced(value: Any) -> str | None:
-    """What a call of it does at once while Dynamo traces, in words; None for what is traced."""
-    module = sys.modules.get("torch._dynamo.comptime")
-    if module is not None and (value is module or value is module.comptime):
-        return "comptime"
-    if isinstance(value, (DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager)):
-        return "a setting of Dynamo"
-    if value is torch.seed or value is torch.initial_seed:
-        return "a random seed"
-    return None
-
-
 _AUTOCASTS = (torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
 
 
@@ -282,6 +271,10 @@ def is_pytree_registry(value: Any) -> bool:
     return value is torch.utils._pytree.SUPPORTED_NODES
 
 
+# A set of containers, in the order of their addresses; it is only asked for what is in it.
+PYTREE_TYPES = torch.utils._pytree.BUILTIN_TYPES
+
+
 def is_namespace_of_operators(value: types.ModuleType) -> bool:
     """Whether it is `torch.ops.<name>`."""
     name = str(getattr(value, "__name__", ""))
@@ -302,7 +295,14 @@ def has_user_objects() -> bool:
     return bool(graph_bytecode_inputs.has_user_objects())
 
 
-_PREFIXES = {"graph": "__compiled_fn", "builtins": "__builtins_dict__", "resume": "__resume_at", "module": "___module"}
+_PREFIXES = {
+    "graph": "__compiled_fn",
+    "builtins": "__builtins_dict__",
+    "resume": "__resume_at",
+    "module": "___module",
+    "named": "___module",
+    "scope": "___unnamed_scope",
+}
 
 
 def fresh_name(kind: str) -> str:

@@ -24,7 +24,8 @@ from torch.utils._ordered_set import OrderedSet
 from warmgraph.hashing import is_torch_or_stdlib
 
 from .. import patches
-from .seen import seen
+from . import watch_sets
+from .seen import note_chance, seen
 
 
 def install() -> None:
@@ -50,6 +51,7 @@ def install() -> None:
     patches.install("constants", _making)
     patches.install("attributes on classes", _walking)
     patches.install("attributes on classes of objects", _walking)
+    watch_sets.install()
 
 
 def _inlining(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,7 +120,7 @@ def _making(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **options: Any) -> None:
         original(self, *args, **options)
         if type(self.value) is str and "at 0x" in self.value and _OF_THIS_PROCESS.search(self.value):
-            _chance("an address as text, which differs from process to process")
+            note_chance("an address as text, which differs from process to process")
 
     return init
 
@@ -127,9 +129,9 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         found = original(self, tx, args, kwargs)
         if any(self.fn is one for one in _TEXTS):
-            _note_text(found, args)
+            _note_text(found, [*args, *kwargs.values()])
         if self.fn is dir:
-            _chance("dir(), which says all that is there")
+            note_chance("dir(), which says all that is there")
         return found
 
     return call_function
@@ -144,7 +146,7 @@ def _by_name(original: Callable[..., Any]) -> Callable[..., Any]:
     return call_function
 
 
-_TEXTS = (str, repr, ascii, format)
+_TEXTS = (str, repr, ascii, format, str.format)
 _SET = re.compile(r"\{'[^':]*'[,}]")  # within other text
 
 
@@ -152,12 +154,6 @@ def _note_name(variable: Any) -> None:
     current, name = seen(), getattr(variable, "value", None)
     if current is not None and isinstance(name, str):
         current.names.add(name)
-
-
-def _chance(what: str) -> None:
-    current = seen()
-    if current is not None:
-        current.chance.append(what)
 
 
 def _note_text(found: Any, of: Sequence[Any]) -> None:
@@ -200,13 +196,13 @@ def _note_absent(module: types.ModuleType, name: str) -> None:
     kind = type(module)
     finds = hasattr(kind, "__getattr__") or kind.__getattribute__ is not types.ModuleType.__getattribute__
     if finds and not is_torch_or_stdlib(kind.__module__) and not hasattr(module, name):
-        _chance(f"that module {module.__name__}, which finds its names itself, has no {name}")
+        note_chance(f"that module {module.__name__}, which finds its names itself, has no {name}")
 
 
 def _skipping(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         if self.value in (importlib.util.find_spec, importlib.metadata.version):
-            _chance(f"{self.value.__name__}(), which asks what is installed")
+            note_chance(f"{self.value.__name__}(), which asks what is installed")
         return original(self, tx, args, kwargs)
 
     return call_function
@@ -230,7 +226,7 @@ def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
     def constant(self: Any) -> Any:
         found = original(self)
         if not callable(found) and self.name not in ("__mro__", "__bases__"):  # said with the class
-            _chance(f"attribute {self.name} of {type(self.obj).__name__.removesuffix('Variable')}, read at once")
+            note_chance(f"attribute {self.name} of {type(self.obj).__name__.removesuffix('Variable')}, read at once")
         return found
 
     return constant

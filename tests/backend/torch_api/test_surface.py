@@ -23,12 +23,13 @@ def held(patches):
     for name, patch in patches.PATCHES.items():
         if patch.needed_for == "restored frames" and frames_unsupported() is not None:
             continue
-        owner = importlib.import_module(patch.module)
-        *parts, last = patch.path.split(".")
-        for part in parts:
-            owner = owner[part] if isinstance(owner, dict) else getattr(owner, part)
-        if patch.newer and not hasattr(owner, last):
-            last = patch.newer.split(".")[-1]
+        if patch.newer:
+            owner, last = patches._place(patch)
+        else:
+            owner = importlib.import_module(patch.module)
+            *parts, last = patch.path.split(".")
+            for part in parts:
+                owner = owner[part] if isinstance(owner, dict) else getattr(owner, part)
         if isinstance(owner, dict):
             entry = owner[last]
             found[name] = entry.env_value_force, entry.env_value_default
