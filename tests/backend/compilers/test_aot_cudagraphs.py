@@ -165,7 +165,9 @@ found["compilers"] = [m for m in sys.modules if m in ("torch._inductor.compile_f
                                                      "torch._inductor.graph")]
 warmgraph.flush()
 found["counts"] = {k: warmgraph.stats()[k] for k in ("hits", "misses", "bypasses", "failures")}
-print(json.dumps(found))
+print(json.dumps(found), flush=True)
+if torch.__version__.startswith("2.12."):  # where sixteen threads have run a backward, plain torch aborts as it ends
+    os._exit(0)
 """
 NAMES = [line.split()[1].split("(")[0] for line in PROGRAM.splitlines() if line.endswith("(compiled, x):")]
 
