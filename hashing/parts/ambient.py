@@ -73,7 +73,7 @@ def _attention() -> dict[str, Any]:
     if not getattr(core, torch_names.SDPA_OVERRIDEABLE)():
         found["overrideable"] = False
     if getattr(core, torch_names.SDPA_FLASH_4, bool)():
-        found["flash 4"] = True
+        found["flash_4"] = True
     return found
 
 

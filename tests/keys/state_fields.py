@@ -126,7 +126,7 @@ AMBIENT: dict[str, tuple[Change, Change | None, tuple[str, ...]]] = {
     "sdp.order": (_call(torch._C._set_sdp_priority_order, [0, 1, 2, 3, 4], [1, 2, 0, 3, 4]), None, ()),
     "sdp.overrideable": (_call(torch._C._set_sdp_use_overrideable, False, True), None, ()),
     **(
-        {"sdp.flash 4": (_call(torch._C._set_sdp_use_fa4, True, False), None, ())}
+        {"sdp.flash_4": (_call(torch._C._set_sdp_use_fa4, True, False), None, ())}
         if hasattr(torch._C, "_set_sdp_use_fa4")
         else {}
     ),

@@ -439,3 +439,17 @@ def test_graphs_without_inductor_are_made_as_torchs_own_backend_makes_them():
     assert all(hasattr(cudagraph_compat.OutputCode, method) for method in methods)
     assert isinstance(cudagraph_compat.keeps_input_mutations(), bool)
     assert isinstance(cudagraph_compat.supports_input_mutations(), bool)
+
+
+@pytest.mark.skipif(versions.at_hand() < (2, 15), reason="torch.compile has a name for a region since 2.15")
+def test_a_name_of_a_region_is_no_part_of_the_key(run_python):
+    """It is for logs: it reaches the backend, which takes it, and says nothing of the result."""
+    program = """
+import torch, warmgraph
+for name in ("first", "second"):
+    torch._dynamo.reset()
+    torch.compile(lambda x: x * 2, backend="warmgraph", name=name)(torch.ones(2))
+    warmgraph.flush()
+print([warmgraph.stats()["misses"], warmgraph.stats()["hits"]])
+"""
+    assert run_python(program) == [1, 1]
