@@ -24,6 +24,7 @@ _CALLED = (types.FunctionType, types.BuiltinFunctionType, type, *OPERATORS)
 _SEQUENCES, _SETS, _TABLES = (tuple, list, collections.deque), (set, frozenset), (dict, types.MappingProxyType)
 # Plain, too, and said by whoever says functions.
 _SAID = (slice, range, re.Pattern, torch.finfo, torch.iinfo, types.GenericAlias, types.UnionType)
+FIELD = type(vars(collections.namedtuple("_", "field"))["field"])  # of a named tuple: by its number
 _LARGEST = 2_000  # items: a table of labels, say; a container counts as ten, so that none is too deep
 
 

@@ -32,6 +32,7 @@ from .codes import (
     is_of_a_process,
     iterates_over_sets,
     looked_names,
+    nested,
     users_code,
 )
 from .graphs import reference_of
@@ -63,7 +64,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         source: (dynamo.concrete(one["size"]), dynamo.concrete(one["stride"]), id(live(source)) in seen.marked)
         for source, one in graph.input_source_to_sizes_strides.items()
     }
-    asked = asked_names((frame.code, *seen.inlined)) | seen.names
+    loaded = _loaded(output.bytecode) - {name for name, _, _ in installed}
+    asked = asked_names((frame.code, *seen.inlined)) | seen.names | loaded
     looked_for = looked_names(_codes(frame, seen)) | seen.names
     look = Looking(live, known, asked, tuple(frame.closure or ()), values)
     _forget_stale(graph, seen)
@@ -234,8 +236,15 @@ def _refuse_chance(frame: Frame, seen: Seen) -> None:
             raise Refused(f"{code.co_name} asks for {min(lines)}: files and lines are in no record")
         if (held := next((name for name in sorted(asked) if _is_added(name)), None)) is not None:
             raise Refused(f"{code.co_name} asks for {held}, which somebody put among Python's builtins")
-        if special := _NUMBERS & asked:
+        if special := _UNSAID & asked:
             raise Refused(f"{code.co_name} asks for {min(special)}, which differs from process to process")
+        if "comptime" in asked:
+            raise Refused("it uses comptime while it is traced, which has to be done in each process")
+
+
+def _loaded(bytecode: types.CodeType) -> set[str]:
+    """Names of the user's that Dynamo's own code loads, where such a global is what it needs (`deque`): unguarded."""
+    return {name for code in (bytecode, *nested(bytecode)) for name in code.co_names if name[:2] != "__"}
 
 
 def _is_added(name: str) -> bool:
@@ -261,7 +270,7 @@ _LINES = frozenset(
     co_firstlineno co_filename co_lines co_positions co_linetable tb_lineno f_lineno lineno extract_tb extract_stack
     """.split()
 )
-_NUMBERS = frozenset(("__hash__", "__repr__"))
+_UNSAID = frozenset("__hash__ __repr__ __subclasses__ __abstractmethods__ __flags__ isabstract".split())
 
 
 def _installed(graph: Any, frame: Frame, seen: Seen, values: Values) -> list[Plain]:

@@ -19,7 +19,7 @@ from typing import Any
 from ..torch_api.frames.plain import Refused, named
 from .classes import counted, is_heap_type, is_known, is_librarys, module_of
 from .codes import is_chance, is_of_a_process, nested
-from .held import attributes_of, is_mark, is_said
+from .held import FIELD, attributes_of, is_mark, is_said
 from .values import DESCRIPTORS, Values
 
 _DEEPEST = 6
@@ -144,7 +144,7 @@ def _is_of_a_class(value: Any) -> bool:
 
 
 # Said by name, or by what else is compared.
-_BY_NAME = (types.ModuleType, functools.cached_property, types.MethodWrapperType, *DESCRIPTORS)
+_BY_NAME = (types.ModuleType, functools.cached_property, types.MethodWrapperType, FIELD, *DESCRIPTORS)
 # Objects that hold nothing; the second stands in a dataclass's __init__ for a field with a default_factory.
 _SAME_EVERYWHERE = (object, type(getattr(dataclasses, "_HAS_DEFAULT_FACTORY", object())))
 

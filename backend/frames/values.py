@@ -35,6 +35,7 @@ from ..torch_api.frames.state import (
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
 from .held import (
+    FIELD,
     NATIVE_CONSTANTS,
     OPERATORS,
     Slots,
@@ -181,8 +182,8 @@ class Values:
         """What stands for itself by name, or an object's class and its plain attributes."""
         if isinstance(value, re.Pattern):
             return f"pattern:{value.flags} {value.pattern!r}"
-        if isinstance(value, (torch.finfo, torch.iinfo)):
-            return repr(value)
+        if isinstance(value, (torch.finfo, torch.iinfo, FIELD)):
+            return repr(value.__reduce__() if type(value) is FIELD else value)
         if isinstance(value, types.MethodType):
             return f"method:{self._held(value.__func__)} of {self._held(value.__self__)}"
         if isinstance(value, (types.GenericAlias, types.UnionType)):

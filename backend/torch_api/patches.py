@@ -109,6 +109,13 @@ PATCHES = {
     "sets by a method": Patch(
         _SETS, "BaseSetVariable._fast_set_method", ("self", "tx", "fn"), _FRAMES, newer="SetVariable._fast_set_method"
     ),
+    "folded functions": Patch(
+        "torch._dynamo.variables.functions",
+        "PolyfilledFunctionVariable.call_function",
+        ("self", "tx", "args", "kwargs"),
+        _FRAMES,
+    ),
+    "ordered sets": Patch(_SETS, "OrderedSetVariable.reconstruct", ("self", "codegen"), _FRAMES),
     "items of sets": Patch(_SETS, "SetVariable.set_items", None, _FRAMES),
     "names by getattr": Patch(
         _BUILTIN, "GetAttrBuiltinVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES

@@ -68,6 +68,24 @@ def known(x):
     return x * 2
 def formatted(x, a, b, c): return x * ord("{}".format({a, b, c})[2])
 def drawn(x): return x * random.Random().sample(range(1000), 1)[0]
+Row = collections.namedtuple("Row", "price volume")
+Row.target = Row.price
+def aims(x): return Row(x + 1, x * 2).target * 3
+def asks_and_gives(x):
+    row = Row(x + 1, x * 2)
+    return row, row.price * 2
+DEQUE = collections.deque
+deque = DEQUE
+def gives_own_deque(x): return DEQUE([x * 3, x], maxlen=2)
+class Base: pass
+class Derived(Base): pass
+class Counts:
+    def go(self, x, base=Base): return x * len(base.__subclasses__())
+def counts(x): return Counts().go(x)
+def prints(x):
+    from torch._dynamo.comptime import comptime
+    comptime.print("tracing")
+    return x * 2
 def encoded(x): return x * 2 if io.text_encoding(None) == "utf-8" else x * 3
 """
 
@@ -130,3 +148,16 @@ unchanged("known")
 carried("formatted", "other names", change=args(names("q", "q", "q")), args=names(), refused="a set as text")
 carried("drawn", "nothing", random=True, refused="random")
 unchanged("encoded")
+carried("aims", "another field", "Row.target = Row.price", "Row.target = Row.volume")
+carried("asks_and_gives", "another order of fields", '"price volume"', '"volume price"')
+unchanged("asks_and_gives")
+carried("gives_own_deque", "a global that only Dynamo asks for", "deque = DEQUE\n", "deque = list\n", seen=True)
+carried("gives_own_deque", "which is gone", "deque = DEQUE\n", "", seen=True)
+carried(
+    "counts",
+    "one more",
+    "class Derived(Base): pass",
+    "class Derived(Base): pass\nclass More(Base): pass",
+    refused="__sub",
+)
+carried("prints", "nothing", agrees=True, refused="comptime")

@@ -26,7 +26,7 @@ from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of, ranks_text
 from ..classes import counted, is_known, is_librarys, name_of
 from ..codes import asked_names, code_digest
-from ..held import OPERATORS, attributes_of
+from ..held import FIELD, OPERATORS, attributes_of
 from ..program import is_installed
 from ..rules import COMPARED
 from ..values import DESCRIPTORS
@@ -299,12 +299,8 @@ _KINDS: dict[Any, Lines] = {
     torch.iinfo: own_text,
 }
 _ITERATORS = (
-    *map(type, map(iter, ([], (), range(0), {}, {}.values(), {}.items(), set()))),
-    zip,
-    map,
-    filter,
-    enumerate,
-)
+    *map(type, map(iter, ([], (), range(0), {}, {}.values(), {}.items(), set()))), zip, map, filter, enumerate, FIELD,
+)  # fmt: skip
 _KINDS.update(dict.fromkeys(_ITERATORS, _iterator))
 _EXACT = {id(kind): lines for kind, lines in _KINDS.items()}
 ALWAYS_NUMBERED = frozenset(

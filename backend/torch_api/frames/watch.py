@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import importlib.metadata
 import importlib.util
+import operator
 import re
 import types
 from collections.abc import Callable, Sequence
@@ -81,8 +82,10 @@ def _without_source(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _note(value: Any, into: dict[int, Any]) -> None:
     """Classes, modules, builtins, members of enums and what its holder cannot say (which object a method is bound to,
-    say), also within containers.
+    say), also within containers; and sets, whose order their holder does not say.
     """
+    if isinstance(value, (set, frozenset)):
+        watch_sets.note_order(value)
     bound = isinstance(value, types.MethodType) and not isinstance(value.__self__, type)
     if bound or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum, *_UNSAID)):
         into[id(value)] = value
@@ -130,6 +133,8 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
         found = original(self, tx, args, kwargs)
         if any(self.fn is one for one in _TEXTS):
             _note_text(found, [*args, *kwargs.values()])
+        if any(self.fn is one for one in _FOLDED):
+            watch_sets.note_folded(args)
         if self.fn is dir:
             note_chance("dir(), which says all that is there")
         return found
@@ -146,7 +151,8 @@ def _by_name(original: Callable[..., Any]) -> Callable[..., Any]:
     return call_function
 
 
-_TEXTS = (str, repr, ascii, format, str.format)
+_TEXTS = (str, repr, ascii, format, str.format, operator.mod, operator.imod)
+_FOLDED = (max, min, sum)  # over a set as Python has it
 _SET = re.compile(r"\{'[^':]*'[,}]")  # within other text
 
 
@@ -164,7 +170,7 @@ def _note_text(found: Any, of: Sequence[Any]) -> None:
         current.chance.append("an object as text, of which nothing is guarded")
     if _OF_THIS_PROCESS.search(value):
         current.chance.append("an object as text, which differs from process to process")
-    elif any(issubclass(_type(one), (set, frozenset)) for one in of) or _SET.search(value):
+    elif any(map(watch_sets.holds_set, of)) or _SET.search(value):
         current.chance.append("a set as text, whose order differs from process to process")
 
 

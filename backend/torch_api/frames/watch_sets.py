@@ -5,21 +5,31 @@ Most sets that a trace makes keep their items in the order in which they come, a
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from torch._dynamo.variables import sets
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.dicts import ConstDictVariable
+from torch._dynamo.variables.lazy import LazyVariableTracker
+from torch._dynamo.variables.lists import BaseListVariable
 from torch._dynamo.variables.sets import SetVariable
 
 from .. import patches
 from .orders import NEVER, SEEDED, order_of
 from .seen import note_chance, seen
 
+_ANY_SET = getattr(sets, "BaseSetVariable", SetVariable)  # frozen ones, too
+
 
 def install() -> None:
     """Once per process. Raises patches.Moved."""
     patches.install("sets of sets", _making_set)
     patches.install("sets by a method", _as_set)
+    patches.install("ordered sets", _putting_back)
+    patches.install("folded functions", _folding)
     _watch_pop()
 
 
@@ -29,7 +39,7 @@ def _making_set(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, items: Any, **options: Any) -> None:
         original(self, items, **options)
         if type(items) in (set, frozenset):
-            _note_order(self.items)
+            _note_variables(self.items)
 
     return init
 
@@ -39,7 +49,8 @@ def _as_set(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
         found = original(self, *args, **options)
-        _note_order(getattr(found, "items", ()))
+        if isinstance(found, _ANY_SET):  # `isdisjoint` says yes or no
+            _note_variables(found.items)
         return found
 
     return method
@@ -54,19 +65,82 @@ def _watch_pop() -> None:
     def set_items(self: Any) -> Any:
         found = original.fget(self)
         if sys._getframe(1).f_code.co_name in ("pop", "call_method"):  # the latter before 2.14, for `pop` alone
-            _note_order(found)
+            _note_variables(found)
         return found
 
     patches.replace("items of sets", SetVariable, "set_items", property(set_items))
 
 
-def _note_order(items: Any) -> None:
+def _putting_back(original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's ordered set, which the bytecode fills in the order of Python's set."""
+
+    def reconstruct(self: Any, codegen: Any) -> Any:
+        _note_variables(self.items)
+        return original(self, codegen)
+
+    return reconstruct
+
+
+def _folding(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of Python's that Dynamo calls at once where its arguments are constants (`sum`)."""
+
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        if self.fn not in _IN_ANY_ORDER:
+            note_folded([*args, *kwargs.values()])
+        return original(self, tx, args, kwargs)
+
+    return call_function
+
+
+_IN_ANY_ORDER = (all, any, operator.contains)
+
+
+def note_folded(arguments: Iterable[Any]) -> None:
+    """Arguments of a function that Dynamo calls with Python's own sets."""
+    for one in arguments:
+        if isinstance(one, LazyVariableTracker) and one.is_realized():
+            one = one.realize()
+        if isinstance(one, _ANY_SET):
+            _note_variables(one.items)
+
+
+def holds_set(variable: Any) -> bool:
+    """Whether it is a set or a container, at any depth, with one in it."""
+    if issubclass(_type(variable), (set, frozenset)):
+        return True
+    if isinstance(variable, BaseListVariable):
+        return any(map(holds_set, variable.items))
+    if isinstance(variable, ConstDictVariable):
+        return any(map(holds_set, [*(key.vt for key in variable.items), *variable.items.values()]))
+    return isinstance(variable, ConstantVariable) and _has_set(variable.value)
+
+
+def _has_set(value: Any) -> bool:
+    inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+    return isinstance(value, (set, frozenset)) or (isinstance(value, (tuple, list, dict)) and any(map(_has_set, inner)))
+
+
+def _type(variable: Any) -> type:
+    try:
+        found: type = variable.python_type()
+    except (AttributeError, NotImplementedError):
+        return object
+    return found
+
+
+def _note_variables(items: Iterable[Any]) -> None:
+    """items: as Dynamo keeps them."""
+    if seen() is not None:
+        values = [one.vt for one in items]
+        note_order([one.as_python_constant() if one.is_python_constant() else one for one in values])
+
+
+def note_order(items: Iterable[Any]) -> None:
     """items: in the order of Python's set. Where all are numbers, each process has them in the same."""
     current = seen()
     if current is None:
         return
-    values = [one.vt for one in items]
-    order = order_of(one.as_python_constant() if one.is_python_constant() else one for one in values)
+    order = order_of(items)
     if order == NEVER:
         note_chance("the order of a set, which differs from process to process")
     elif order == SEEDED:

@@ -1,0 +1,92 @@
+"""Sets under another PYTHONHASHSEED: what a trace folded in of their order is never another process's."""
+
+from __future__ import annotations
+
+import pytest
+
+PROGRAM = """
+import dataclasses, enum, json, os, sys, warnings
+warnings.simplefilter("ignore")
+import torch, warmgraph
+from torch.utils._ordered_set import OrderedSet
+from warmgraph.cache import journal_dir, read, settings
+torch._inductor.config.fallback_by_default = True
+NAMES = ("alpha", "bravo", "gamma")
+class Kind(enum.Enum):
+    ONE = 1
+    TWO = 2
+    THREE = 3
+@dataclasses.dataclass
+class Params:
+    heads: frozenset = frozenset({"q", "k", "v", "out", "gate"})
+class Helper:
+    def lengths(self, x, parts=frozenset({"a", "bb", "ccc", "dddd"})):
+        for part in parts: x = x * 2 + len(part)
+        return x
+def first(x, name): return x * (NAMES.index(name) + 1)
+def united(x, a, b, c): return first(x, next(iter({a}.union([b, c]))))
+def without(x, a, b, c): return first(x, next(iter({a, b, c}.difference(["q"]))))
+def symmetric(x, a, b, c): return first(x, next(iter({a, b}.symmetric_difference([c]))))
+def shared_keys(x, a, b, c): return first(x, next(iter({a: 1, b: 2, c: 3}.keys() & {a: 1, b: 2, c: 3}.keys())))
+def popped(x, a, b, c):
+    names = {a, b}
+    names.add(c)
+    return first(x, names.pop())
+def popped_member(x, a, b, c): return x * {Kind.ONE, Kind.TWO, Kind.THREE}.pop().value
+def pairs(x, a, b, c):
+    for name, number in {("x", 1), ("yy", 2), ("zzz", 3), ("wwww", 4)}: x = x * 2 + number
+    return x
+def longest(x, a, b, c): return first(x, max({a, b, c}, key=len))
+def summed(x, a, b, c): return first(x, sum({(a,), (b,), (c,)}, ())[0])
+def given_back(x, a, b, c): return x, list(OrderedSet([a, b, c]))
+def given_back_whole(x, a, b, c): return x + 1, OrderedSet([a, b, c])
+def held_by_a_class(x, a, b, c): return {name: x * number for number, name in enumerate(Params().heads)}
+def held_by_a_method(x, a, b, c): return Helper().lengths(x)
+def kept_in_order(x, a, b, c):
+    for name in {a, b, c}: x = x * 2 + NAMES.index(name)
+    return x
+def only_asked(x, a, b, c):
+    known = {"cpu", "cuda", "xpu", "hpu"}
+    return x * 2 if x.device.type in known and a in {"alpha", "beta"} else x
+def as_text(x, a, b, c): return x * ord("{}".format({a, b, c})[2])
+def as_text_within(x, a, b, c): return x * ord(str([{(a, 1), (b, 2), (c, 3)}])[3])
+def as_text_by_percent(x, a, b, c): return x * ord(("%s" % ([{a, b, c}],))[3])
+CASES = [united, without, symmetric, shared_keys, popped, popped_member, pairs, longest, summed, given_back,
+    given_back_whole, held_by_a_class, held_by_a_method, kept_in_order, only_asked, as_text, as_text_within,
+    as_text_by_percent]
+def say(value):
+    if isinstance(value, torch.Tensor): return value.tolist()
+    if isinstance(value, dict): return [[key, say(item)] for key, item in value.items()]
+    return [say(item) for item in value] if isinstance(value, (tuple, list, OrderedSet)) else value
+found = {}
+for case in CASES:
+    values = []
+    for backend in ("warmgraph", "eager"):
+        torch._dynamo.reset()
+        values.append(say(torch.compile(case, backend=backend)(torch.ones(2), *NAMES)))
+    found[case.__name__] = values
+warmgraph.flush()
+outcomes = {}
+for event in read(journal_dir(settings())):
+    if event["pid"] == os.getpid() and event["outcome"] in ("restored", "traced"):
+        outcomes.setdefault(event["function"], []).append([event["outcome"], event["reason"], event["detail"]])
+print(json.dumps({"found": found, "outcomes": outcomes}))
+"""
+REFUSED = {"as_text", "as_text_within", "as_text_by_percent"}
+ANYWHERE = {"kept_in_order", "only_asked", "shared_keys"}
+
+
+@pytest.mark.exhaustive
+def test_the_order_of_a_set_is_this_processs(run_python):
+    """Of texts, members of enums and tuples: made in the frame, folded in, given back, or held by classes."""
+    seeds = {seed: run_python(PROGRAM, PYTHONHASHSEED=seed) for seed in ("1", "2", "3")}
+    again = run_python(PROGRAM, PYTHONHASHSEED="1")
+    for found in (*seeds.values(), again):
+        assert {name for name, (got, want) in found["found"].items() if got != want} == set()
+    refused = {name for name, events in seeds["1"]["outcomes"].items() if events[0][1] == "not-restorable"}
+    assert refused == REFUSED
+    for seed in ("2", "3"):
+        events = seeds[seed]["outcomes"]
+        assert {name for name in events if events[name][0][0] == "restored"} == ANYWHERE
+    restored = {name for name, events in again["outcomes"].items() if events[0][0] == "restored"}
+    assert restored == again["outcomes"].keys() - REFUSED
