@@ -245,8 +245,8 @@ class Values:
         if isinstance(value, (types.GenericAlias, types.UnionType)):  # of an annotation
             inner = (getattr(value, "__origin__", None), *value.__args__)
             return f"{type(value).__name__}:{[*map(self.identity, inner)]}"
-        if name_of(type(value)) == "numpy.ufunc" and getattr(sys.modules["numpy"], value.__name__, None) is value:
-            return f"numpy:{value.__name__}"
+        if name_of(type(value)) == "numpy.ufunc" and getattr(sys.modules["numpy"], special.__name__, None) is value:
+            return f"numpy:{special.__name__}"
         if (text := autocast_text(value) or ranks_text(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:

@@ -17,16 +17,17 @@ def order_of(items: Iterable[Any]) -> int:
 
 
 def _of(item: Any) -> int:
-    kind = type(item)
+    kind: Any = type(item)
     if kind in (bool, int, float, complex) or (item is None and sys.version_info >= (3, 12)):
         return SAME
     if kind in (str, bytes):
         return SEEDED
     if kind in (tuple, frozenset):
         return max(map(_of, item), default=SAME)
-    if isinstance(item, enum.Enum) and kind.__hash__ in (enum.Enum.__hash__, int.__hash__):
-        return SEEDED if kind.__hash__ is enum.Enum.__hash__ else SAME
-    return NEVER
+    own: Any = kind.__hash__
+    if isinstance(item, enum.Enum) and own is enum.Enum.__hash__:
+        return SEEDED
+    return SAME if isinstance(item, enum.Enum) and own is int.__hash__ else NEVER
 
 
 def hash_seed() -> int:
