@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import dataclasses
 import enum
 import functools
@@ -17,7 +16,7 @@ from typing import Any, Protocol
 import torch
 from warmgraph.hashing import is_torch_or_stdlib, sha256_hex
 
-from ..torch_api.frames.plain import Refused, named
+from ..torch_api.frames.plain import Refused, stands_by_name
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time
 # What Python and torch keep on classes for themselves, or what has no behaviour.
@@ -208,13 +207,6 @@ def refuse_own_checks(cls: type) -> None:
 
 def _goes_by_name(cls: type) -> bool:
     return not is_heap_type(cls) or is_librarys(cls) or cls.__module__.partition(".")[0] == "torch"
-
-
-def stands_by_name(cls: type) -> bool:
-    """Whether a record that names it finds this very class."""
-    with contextlib.suppress(Refused):
-        return named(cls.__module__, cls.__qualname__) is cls
-    return False
 
 
 def name_of(cls: type) -> str:

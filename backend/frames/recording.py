@@ -19,7 +19,7 @@ from ..torch_api.frames.acting import acts_while_traced
 from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.orders import hash_seed
-from ..torch_api.frames.plain import NotServed, Plain, Refused, classes_in, code_to_plain, named
+from ..torch_api.frames.plain import NotServed, Plain, Refused, classes_in, code_to_plain, stands_by_name
 from ..torch_api.frames.ran import BUSY
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import Live, Source, SourceTable, bases_of, global_of, is_imported, is_of_frame, root_of
@@ -297,7 +297,7 @@ def _installed(graph: Any, frame: Frame, seen: Seen, values: Values) -> list[Pla
 
 def _name(value: Any) -> list[str]:
     """Of a class or a builtin function. Raises Refused where it is not found by it."""
-    if named(value.__module__, value.__qualname__) is not value:
+    if not stands_by_name(value):
         raise Refused(f"{value.__qualname__}, which no name leads to")
     return [value.__module__, value.__qualname__]
 

@@ -16,7 +16,7 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..torch_api.frames.plain import Refused, named
+from ..torch_api.frames.plain import Refused, named, stands_by_name
 from .classes import counted, is_heap_type, is_known, is_librarys, module_of
 from .codes import is_chance, is_of_a_process, nested
 from .held import FIELD, attributes_of, is_mark, is_said
@@ -58,10 +58,10 @@ def sourceless_facts(reached: Iterable[Any], asked: Collection[str], values: Val
             if not is_known(value.__name__):
                 raise Refused(f"it reads module {value.__name__}, which a function holds, under no guard")
             facts += _added(value.__name__, "", [vars(value)], asked, values)
-        elif isinstance(value, type) and not is_chance(value):
-            facts += _of_class(value, asked, values)
         elif is_chance(value):
             raise Refused(f"a function holds {value!r:.60}, whose numbers are drawn while tracing")
+        elif isinstance(value, type):
+            facts += _of_class(value, asked, values)
         elif is_of_a_process(value):
             raise Refused(f"a function holds {value.__name__}(), which differs from process to process")
         else:
@@ -72,7 +72,7 @@ def sourceless_facts(reached: Iterable[Any], asked: Collection[str], values: Val
 def _of_class(cls: type, asked: Collection[str], values: Values) -> list[tuple[str, str, str]]:
     if is_librarys(cls) or not is_heap_type(cls) or cls.__module__.partition(".")[0] == "torch":
         with contextlib.suppress(Refused):
-            if isinstance(cls, abc.ABCMeta) and named(cls.__module__, cls.__qualname__) is cls:  # who else counts
+            if isinstance(cls, abc.ABCMeta) and stands_by_name(cls):  # who else counts
                 return [(cls.__module__, cls.__qualname__, _text(cls, values))]
         return _added(cls.__module__, f"{cls.__qualname__}.", [vars(base) for base in cls.__mro__], asked, values)
     values.identity(cls)  # refuses
@@ -82,7 +82,7 @@ def _of_class(cls: type, asked: Collection[str], values: Values) -> list[tuple[s
                 refuse_partly_said(held)
                 if name in asked:
                     refuse_uncovered(held, name, set())
-    if named(cls.__module__, cls.__qualname__) is not cls:
+    if not stands_by_name(cls):
         raise Refused(f"it reads class {cls.__qualname__}, which no name leads to, under no guard")
     return [(cls.__module__, cls.__qualname__, _text(cls, values))]
 
@@ -160,9 +160,8 @@ def refuse_unsaid(functions: Iterable[types.FunctionType], asked: Collection[str
         refuse_uncovered(function, function.__qualname__, done)
         held = function.__defaults__ or function.__kwdefaults__ or function.__closure__
         if held and id(function) not in values.functions and not is_known(function.__module__):
-            with contextlib.suppress(Refused):
-                if named(function.__module__, function.__qualname__) is function:
-                    continue
+            if stands_by_name(function):
+                continue
             raise Refused(f"{function.__qualname__} holds values under no guard, and no name leads to it")
 
 
@@ -191,10 +190,9 @@ def _find(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tup
                 return module, path, _text(value, values)
     for cls in values.classes.known():  # generated: a dataclass's __init__, or a named tuple's __new__
         for name, member in vars(cls).items():
-            if any(one is code for one in codes_of(member)):
+            if any(one is code for one in codes_of(member)) and stands_by_name(cls):
                 with contextlib.suppress(Refused):
-                    if named(cls.__module__, cls.__qualname__) is cls:
-                        return cls.__module__, f"{cls.__qualname__}.{name}", _text(member, values)
+                    return cls.__module__, f"{cls.__qualname__}.{name}", _text(member, values)
     raise Refused(f"it traced through code that no name leads to: {qualified} of {module}")
 
 

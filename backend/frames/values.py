@@ -46,7 +46,7 @@ from .held import (
     keys_of,
     member_text,
     plain_text,
-)  # fmt: skip
+)
 
 DESCRIPTORS = (
     types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,

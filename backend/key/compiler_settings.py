@@ -152,7 +152,8 @@ def _deciding() -> Iterator[tuple[str, Any]]:
         raise Uncacheable(f"choices registered with Inductor: {error}") from None
     if key is not None:
         yield "registered_choices", _identify("registered_choices", key)
-    for cls in deciding_classes():
+    is_said = key is not None or compat.inductor_config.inductor_choices_class is not None
+    for cls in deciding_classes(is_said=is_said):
         if not is_torch_or_stdlib(getattr(cls, "__module__", None)):
             raise Uncacheable(f"{cls!s:.80} decides for Inductor; nothing says when it changes")
 

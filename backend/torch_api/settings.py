@@ -53,12 +53,13 @@ def registered_choices() -> Any:
     return None if key is None else key(inductor_config.inductor_choices_class)
 
 
-def deciding_classes() -> Iterator[type]:
+def deciding_classes(*, is_said: bool) -> Iterator[type]:
     """Classes that decide so without a setting: put there for this thread (`V.set_choices_handler`), or registered
-    for a template (`register_template_heuristic`). torch's own among them.
+    for a template (`register_template_heuristic`). torch's own among them. is_said: whether a setting or the registry
+    says which choices this thread has.
     """
     virtualized: Any = sys.modules.get("torch._inductor.virtualized")
-    if virtualized is not None and inductor_config.inductor_choices_class is None and registered_choices() is None:
+    if virtualized is not None and not is_said:
         handler = getattr(virtualized.threadlocal, virtualized._choices._key, None)
         if handler is not None:
             yield type(handler)

@@ -4,6 +4,7 @@ classes are looked up, in modules that are loaded.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -54,7 +55,7 @@ def to_plain(value: Any) -> Plain:
         name = value.__name__
         if getattr(cls, name, None) == value:
             return ["method", [to_plain(cls), name]]
-    if isinstance(value, type) and named(value.__module__, value.__qualname__) is value:
+    if isinstance(value, type) and stands_by_name(value):
         return ["class", [value.__module__, value.__qualname__]]
     raise Refused(f"a constant of {kind.__module__}.{kind.__qualname__}")
 
@@ -83,6 +84,13 @@ def named(module: str, path: str) -> Any:
             raise Refused(f"{module}.{path} is not there")
         found = vars(holder)[part]
     return found
+
+
+def stands_by_name(value: Any) -> bool:
+    """Whether who looks for this class or function by its own name finds this very one."""
+    with contextlib.suppress(Refused):
+        return named(value.__module__, value.__qualname__) is value
+    return False
 
 
 def _class(content: Plain) -> type:

@@ -27,6 +27,7 @@ from warmgraph.hashing import is_torch_or_stdlib
 from .. import patches
 from . import watch_sets
 from .seen import note_chance, seen
+from .watch_sets import realized, type_of
 
 
 def install() -> None:
@@ -166,7 +167,7 @@ def _note_text(found: Any, of: Sequence[Any]) -> None:
     current, value = seen(), getattr(found, "value", None)
     if current is None or not isinstance(value, str):
         return
-    if any(_is_object(one) or _says_itself(_type(one)) for one in of):
+    if any(_is_object(one) or _says_itself(type_of(one)) for one in of):
         current.chance.append("an object as text, of which nothing is guarded")
     if _OF_THIS_PROCESS.search(value):
         current.chance.append("an object as text, which differs from process to process")
@@ -176,9 +177,8 @@ def _note_text(found: Any, of: Sequence[Any]) -> None:
 
 def _is_object(variable: Any) -> bool:
     """Whether its class's own code says its text, of whatever it holds."""
-    if isinstance(variable, LazyVariableTracker) and variable.is_realized():
-        variable = variable.realize()
-    return isinstance(variable, UserDefinedObjectVariable) and not issubclass(_type(variable), BaseException)
+    variable = realized(variable)
+    return isinstance(variable, UserDefinedObjectVariable) and not issubclass(type_of(variable), BaseException)
 
 
 def _says_itself(kind: type) -> bool:
@@ -187,14 +187,6 @@ def _says_itself(kind: type) -> bool:
         {"__str__", "__repr__", "__format__"} & vars(base).keys() and not is_torch_or_stdlib(base.__module__)
         for base in kind.__mro__
     )
-
-
-def _type(variable: Any) -> type:
-    try:
-        found: type = variable.python_type()
-    except NotImplementedError:
-        return object
-    return found
 
 
 def _note_absent(module: types.ModuleType, name: str) -> None:

@@ -98,16 +98,16 @@ _IN_ANY_ORDER = (all, any, operator.contains)
 def note_folded(arguments: Iterable[Any]) -> None:
     """Arguments of a function that Dynamo calls with Python's own sets."""
     for one in arguments:
-        if isinstance(one, LazyVariableTracker) and one.is_realized():
-            one = one.realize()
+        one = realized(one)
         if isinstance(one, _ANY_SET):
             _note_variables(one.items)
 
 
 def holds_set(variable: Any) -> bool:
     """Whether it is a set or a container, at any depth, with one in it."""
-    if issubclass(_type(variable), (set, frozenset)):
+    if issubclass(type_of(variable), (set, frozenset)):
         return True
+    variable = realized(variable)
     if isinstance(variable, BaseListVariable):
         return any(map(holds_set, variable.items))
     if isinstance(variable, ConstDictVariable):
@@ -120,7 +120,15 @@ def _has_set(value: Any) -> bool:
     return isinstance(value, (set, frozenset)) or (isinstance(value, (tuple, list, dict)) and any(map(_has_set, inner)))
 
 
-def _type(variable: Any) -> type:
+def realized(variable: Any) -> Any:
+    """What a lazy variable stands for, where Dynamo has looked at it already: else a guard would come of asking."""
+    if isinstance(variable, LazyVariableTracker) and variable.is_realized():
+        return variable.realize()
+    return variable
+
+
+def type_of(variable: Any) -> type:
+    """Of the value; `object` where that is not known."""
     try:
         found: type = variable.python_type()
     except (AttributeError, NotImplementedError):
