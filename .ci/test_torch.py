@@ -31,7 +31,7 @@ PARTS = {
 }
 # Beside torch: what the tests import. Not the tools (ruff, mypy), and no browser.
 PACKAGES = """
-    redis msgpack zstandard platformdirs click rich orjson transformers accelerate numpy pytest pytest-timeout
+    redis msgpack msgspec zstandard platformdirs click rich orjson transformers accelerate numpy pytest pytest-timeout
     pytest-xdist hypothesis einops==0.8.1 fakeredis prometheus-client pydot opentelemetry-sdk pynacl
 """.split()
 COLUMNS = ("torch", "Python", "surface", "`warmgraph demo`", *PARTS)

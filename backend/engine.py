@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import random
@@ -10,10 +9,11 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
+from msgspec.structs import replace
 from torch.fx import GraphModule
 from warmgraph.cache import Cache, Entry, Flight, Hit, Journal, Miss, Reason, Settings
 from warmgraph.hashing import Key, Uncacheable, key_of
@@ -39,15 +39,13 @@ from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
 from .verify.verified import Verdict, VerifiedHit
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A hit that was loaded and reported."""
 
     run: Callable[..., Any]
 
 
-@dataclass(slots=True)
-class Engine:
+class Engine(Struct):
     """Compiles graphs for one process and one backend, through one cache."""
 
     cache: Cache
@@ -287,7 +285,7 @@ class Engine:
 def in_place(request: Request) -> Request:
     """The same graph, under the key of code that is this rank's alone."""
     request.report.key(key := request.key.in_place())
-    return dataclasses.replace(request, key=key)
+    return replace(request, key=key)
 
 
 def refusal_of(gm: GraphModule, inputs: Sequence[Any]) -> Bypass | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
+from msgspec import Struct
 from warmgraph.cache import Cache, Journal, Settings, open_journaled, reset_in_child
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """journal: None where nothing may be written."""
 
     cache: Cache

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from torch.fx import GraphModule
 from warmgraph.cache import Hit, Reason, Role
 from warmgraph.hashing import Key
@@ -22,16 +22,14 @@ class NotSerialisable(Exception):
     """The compile worked and its result cannot be kept. `str()` says what is in the way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bypass:
+class Bypass(Struct, frozen=True):
     """The cache is not used for this graph; `detail` says why and what the user can do."""
 
     reason: Reason
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """This graph of this call, under its key: what Dynamo handed over, and where it is told what became of it."""
 
     key: Key
@@ -41,8 +39,7 @@ class Request:
     report: Report
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """A fresh compile: the callable to run now, and what is needed to keep it.
 
     alias_guards: those that AOTAutograd added, on `sources` (one per input). lost_guards: those that an entry cannot
@@ -64,8 +61,7 @@ class Compiled:
     unguarded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """Code apart from AOTAutograd's result. result: without it. bytecode: of generated modules. blobs: the code."""
 
     result: Any

@@ -6,9 +6,11 @@ import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .config.config import (
     Settings,
@@ -261,8 +263,7 @@ class _Guarded:
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class _GuardedLease:
+class _GuardedLease(Struct, frozen=True):
     lease: RedisLease
     answers: Callable[[], bool]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 Scalar = str | int | float | bool | None
 # Where a line of a journal ends: in which part of it (a file, or the stream), and where in that. In a part they grow.
@@ -24,8 +25,7 @@ class Role(str, Enum):
     GRAPH = "graph"  # a graph that is run as it is
 
 
-@dataclass(frozen=True, slots=True)
-class BlobRef:
+class BlobRef(Struct, frozen=True):
     """A blob as an entry names it.
 
     digest: sha256 (hex) of the bytes as stored. size: their number. name: unique within the entry
@@ -43,8 +43,7 @@ class BlobRef:
     pieces: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """The manifest of one compile: everything a load needs, except the blobs' bytes.
 
     guards: a shape-guard expression over the graph's symbolic inputs by position, or None.
@@ -99,8 +98,7 @@ class Reason(str, Enum):
     SKIP_OTHER = "skip-other"  # in torch's words
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A complete, verified result.
 
     tier: the name of the store it came from. blobs: decoded contents by blob name, of every role but
@@ -117,8 +115,7 @@ class Hit:
     sealed: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class SimilarEntry:
+class SimilarEntry(Struct, frozen=True):
     """An entry as the index of resemblances knows it (`near`).
 
     parts: the beginnings of its parts' digests. line: of the user's code. time: unix seconds when it was made.
@@ -130,8 +127,7 @@ class SimilarEntry:
     time: float
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(Struct, frozen=True):
     """No result, and why. seen: entries found under the key. detail: one line for humans.
 
     nearest: the entry that resembles this key most, if one does; with this very key: it was there, and is gone.
@@ -230,8 +226,7 @@ class Store(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A key that someone else has the right to compile.
 
     owner: who, one line for people. failed: nobody has it any more, and the last owner's compile gave nothing

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from msgspec import Struct, field
 from torch.fx import GraphModule, Node
 
 from .encoding.encode import Uncacheable, encode
@@ -54,8 +54,7 @@ def _no_overlap(tensors: list[torch.Tensor]) -> Any:
     raise Uncacheable("inputs share a storage, and nothing can tell how they overlap")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyContext:
+class KeyContext(Struct, frozen=True):
     """What the caller knows of torch's internals and the graph alone does not say.
 
     compiler, code: name -> plain value, two parts of the key. symbol: a symbol's source name (None for unbacked) and

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 # Raised whenever the same graph gets another key, or another meaning, than before.
 KEY_VERSION = 1
@@ -23,8 +24,7 @@ PART_NAMES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One named ingredient of a key. `text`: canonical lines, what a miss is explained with."""
 
     name: str
@@ -38,8 +38,7 @@ class Part:
         return cls(name, text, hashlib.sha256(f"{name}\n{text}".encode()).hexdigest())
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Struct, frozen=True, dict=True):
     """What a graph is called in every store: `wg1` and 64 hex digits over the parts' digests.
 
     `slots` names this process's symbols by slot (`{"s77": "$9041"}`): it is not part of the key, but

@@ -10,11 +10,11 @@ import functools
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import Struct, field
 from torch.fx import GraphModule, Node
 from warmgraph.hashing import device_text, meta_value
 
@@ -33,8 +33,7 @@ def node_notes(gm: GraphModule) -> str:
     )
 
 
-@dataclass(slots=True)
-class _Notes:
+class _Notes(Struct):
     """graphs: by name, per node [value, index of its module, index of its place, name of an input]; -1 is none."""
 
     modules: dict[str, int] = field(default_factory=dict)

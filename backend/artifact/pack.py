@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
+from msgspec import Struct
 from warmgraph.cache import Role
 from warmgraph.hashing import Key, lifted_tensors
 
@@ -28,8 +28,7 @@ from .node_metadata import node_notes
 from .unpickle import NotAllowed, unpickle
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Struct, frozen=True):
     """guards: over the graph's symbolic inputs, or None. blobs: (role, name, content)."""
 
     guards: str | None

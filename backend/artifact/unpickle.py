@@ -23,10 +23,10 @@ import importlib
 import inspect
 import io
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 from warmgraph.hashing import attributes_of
 
 from ..torch_api import compile as compat
@@ -62,8 +62,7 @@ def unpickle(data: bytes, inputs: Iterable[Any] = ()) -> Payload:
     return payload
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What a name stands for. value: where it is referred to. made: of arguments. data: then given a state."""
 
     value: Any = None
@@ -246,8 +245,7 @@ _LEFT_OUT = _LeftOut()
 GRAPH = ("torch.fx.graph_module", "reduce_graph_module")
 
 
-@dataclass(slots=True)
-class _KeptGraph:
+class _KeptGraph(Struct):
     """What torch's `reduce_graph_module`, which runs source text, was called with.
 
     A result holds the backward as a module's source, for compiled autograd: it asks for it later (`_graph`), or never.

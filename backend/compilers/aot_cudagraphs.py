@@ -11,10 +11,10 @@ import contextvars
 import copy
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from msgspec import Struct, field
 from torch.fx import GraphModule
 from warmgraph.cache import Hit, Reason, Role
 from warmgraph.hashing import Key, changes_metadata, graph_modules
@@ -150,8 +150,7 @@ def _data(code: Any) -> bytes:
     return data
 
 
-@dataclass(slots=True)
-class _Loaded:
+class _Loaded(Struct):
     """A stored graph; torch calls `load`, then `post_compile`."""
 
     data: bytes
@@ -167,7 +166,6 @@ class _Loaded:
         return self.sides.run(*loaded, self.side)
 
 
-@dataclass(slots=True)
 class _LoadedBackward(_Loaded):
     backward_state_indices: list[int] = field(default_factory=list)
     num_symints_saved_for_bw_: int = 0

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import torch
+from msgspec import Struct, field
 from torch.fx import Graph, GraphModule, Node
 
 from ..torch_api import compile as compat
@@ -63,8 +63,7 @@ def _identifier(name: Any) -> str:
     return name
 
 
-@dataclass(slots=True)
-class _Writer:
+class _Writer(Struct):
     """graphs: as data, the outermost first."""
 
     places: Mapping[str, int]
@@ -158,8 +157,7 @@ def _key(key: Any) -> str:
 _NAMED = {"dtype": torch.dtype, "memory_format": torch.memory_format}
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     graphs: Sequence[Any]
     traces: Sequence[str | None]
     _made: dict[int, GraphModule] = field(default_factory=dict)

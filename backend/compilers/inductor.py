@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import Struct, field
 from torch.fx import GraphModule
 from warmgraph.cache import Hit, Reason, Role
 from warmgraph.hashing import Key, for_current_device
@@ -131,8 +131,7 @@ def _without_texts(result: Any) -> tuple[Any, dict[str, str]]:
 # --- and back -----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Graph:
+class _Graph(Struct):
     """One compiled graph of a result; torch calls `load`, then `post_compile`."""
 
     graph: Any
@@ -156,7 +155,6 @@ class _Graph:
         return graph if policy is None else policy.wrap_output(graph)
 
 
-@dataclass(slots=True)
 class _Backward(_Graph):
     backward_state_indices: list[int] = field(default_factory=list)
     num_symints_saved_for_bw_: int = 0

@@ -10,10 +10,10 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 CUDA_GRAPH = "cuda graph"
 EAGER = "eager"
@@ -24,8 +24,7 @@ class NotRecordable(Exception):
     """The function cannot be recorded in a CUDA graph; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A function that is ready to be timed.
 
     run: takes `inputs`, or with copied inputs others of their sizes. how: `cuda graph` or `eager`; why: what kept it

@@ -8,10 +8,11 @@ the verdict is made of them and of this process's settings after a compile and a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
+from msgspec import Struct
+from msgspec.structs import asdict
 from torch.fx import GraphModule, Node
 from warmgraph.cache import Reason
 
@@ -26,8 +27,7 @@ Side = Literal["forward", "backward", "inference"]
 _CONTROL_FLOW = ("cond", "while_loop", "while_loop_stack_output")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """devices: each with the first node on it. unsafe: a node that cannot be recorded, by name, or None.
 
     mutated, static: positions of inputs. symbolic: a node with symbolic sizes, or None.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from warmgraph.cache import Reason
 
 from ..torch_api.versions import KNOWN
@@ -18,16 +18,14 @@ _MOST = 3  # operations that a detail names
 _LONGEST = 160
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """A verdict. detail: one line for people."""
 
     reason: Reason
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unrecorded:
+class Unrecorded(Struct, frozen=True):
     """An operation that stands between the recorded pieces of a graph.
 
     why: in torch's words ("cpu ops"). op: what is called. stack: of the user, as torch prints it, or "".

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec.structs import astuple
 from torch.fx import GraphModule
 from warmgraph.cache import Reason
 from warmgraph.hashing import lifted_tensors
@@ -80,7 +81,7 @@ class CudagraphTracker:
     def follow(self, post_compile: Callable[..., None], graph: Any, inputs: Any, constants: Any, kwargs: Any) -> None:
         """`post_compile` of a graph that was just compiled or loaded."""
         if self.notes:
-            setattr(graph, _NOTES, tuple(dataclasses.astuple(note) for note in self.notes))
+            setattr(graph, _NOTES, tuple(astuple(note) for note in self.notes))
             self.notes = []
         info, before = graph.cudagraph_info, bool(kwargs["cudagraphs"])
         if info is not None:

@@ -49,7 +49,7 @@ def _plain(record: Record) -> dict[str, Any]:
         more = {k: sources[v[1]] if v[0] == "source" else v for k, v in sorted(arguments.items())}
         return f"{sources[number]} {kind} {more} {record.texts[text]}"
 
-    whole = {name: rename(getattr(record, name)) for name in record.__slots__ if name not in _BY_NUMBER}
+    whole = {name: rename(getattr(record, name)) for name in record.__struct_fields__ if name not in _BY_NUMBER}
     references = [piece for reference in whole["graphs"].values() for piece in reference["pieces"]]
     for reference in references:  # slots are in the order of the graph's symbols
         reference["slots"] = sorted(reference["slots"].values())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ..collection import make_old, uncollected
 from ..reporting.report import Place
@@ -28,8 +29,7 @@ from .world import Around, frame_key, world
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Frames:
+class Frames(Struct):
     """For one backend, through one engine."""
 
     engine: Any

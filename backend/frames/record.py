@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ..torch_api.frames.plain import Plain, Refused
 
@@ -12,8 +12,7 @@ FORMAT = 8
 _MAX_ITEMS = 2_000_000
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct):
     """Sources are numbers in `sources`, fingerprints numbers in `texts`.
 
     code: transformed bytecode. installed: [name, kind, data] of each global that Dynamo installed. imports: alias
@@ -68,7 +67,7 @@ class Record:
         return bool(self.shape[0]) or any(None in [*size, *stride] for _, size, stride, _ in self.sizes)
 
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Record))
+_FIELDS = Record.__struct_fields__
 
 
 def encode_record(record: Record) -> bytes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from warmgraph.cache import Event, Journal, Outcome, Reason
 
 from ..reporting.report import Place, tell, timed
@@ -14,8 +14,7 @@ from ..reporting.report import Place, tell, timed
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class FrameReport:
+class FrameReport(Struct):
     """refused: why the last step was not possible. moved: what no longer fits a record. tried: how many.
 
     bytes: of its record. is_served: whether frames of this process can be restored at all; else nothing is journaled.

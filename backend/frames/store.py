@@ -7,11 +7,11 @@ import socket
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from msgspec import Struct
 from warmgraph.cache import Cache, Entry, Hit, Reason, Role
 from warmgraph.hashing import sha256_hex
 
@@ -45,14 +45,12 @@ def _process() -> str:
     return f"{_ORIGIN}-{os.getpid()}"  # one that was forked is another
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     record: Record
     hit: Hit
 
 
-@dataclass(frozen=True, slots=True)
-class RecordStore:
+class RecordStore(Struct, frozen=True):
     cache: Cache
 
     def records(self, key: str, program: str, *, dynamic_first: bool) -> Iterator[Kept]:

@@ -6,9 +6,9 @@ import functools
 import importlib.util
 import sys
 import types
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from warmgraph.hashing import ambient_state, encode, sha256_hex
 from warmgraph.hashing import toolchain as installed
 
@@ -21,8 +21,7 @@ from .record import FORMAT
 from .values import Values
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
+class Around(Struct, frozen=True):
     """state: of the process, name -> text; part of a frame's key. program: its files (`program`), which are not, so
     that what an edit changed can be told.
     """

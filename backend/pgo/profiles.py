@@ -17,9 +17,9 @@ import copy
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from torch.fx import GraphModule
 from warmgraph.cache import ProfileStore, profile_of, today
 from warmgraph.hashing import Uncacheable, changes_metadata
@@ -49,8 +49,7 @@ _LINE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """How an input was compiled: `int` or `float` for a number that varies, else each size (`?` if it varies).
 
     strides: only where no size varies but a stride does; `s1` stands for stride 1 times size 1.
@@ -74,8 +73,7 @@ def _fits(pattern: Sequence[str], values: Sequence[str]) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     """A frame of this process. key: None where it has none. forms: what is known elsewhere, by code and source.
 
     noted: lines on what was seen to vary here, with the day. untold: some of these are new.

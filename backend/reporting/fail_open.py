@@ -7,11 +7,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
+from msgspec import Struct
 from warmgraph.cache import fork_safe_lock
 
 from ..torch_api.compile import COMPILE_ERRORS, CONTROL_FLOW
@@ -24,8 +24,7 @@ _warned: set[str] = set()
 _lock = fork_safe_lock()
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A stage that did not work: which, and one line on why."""
 
     stage: str
@@ -33,8 +32,7 @@ class Failure:
     error: Exception | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Done(Generic[T]):
+class Done(Struct, Generic[T], frozen=True):
     value: T
 
 

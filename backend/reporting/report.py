@@ -6,10 +6,11 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
+from msgspec import Struct, field
+from msgspec.structs import replace
 from torch.fx import GraphModule
 from warmgraph.cache import ONE_DEVICE, Event, Hit, Journal, Miss, Outcome, Reason, Waited, rank, record, signer_of
 from warmgraph.hashing import Key
@@ -20,8 +21,7 @@ from .tracing import trace
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The user's code that a graph comes from."""
 
     function: str | None = None
@@ -68,8 +68,7 @@ def tell(journal: Journal | None, event: Event) -> None:
     trace(event)
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """Collects one graph's facts and seconds; one of `hit`, `miss`, `bypass`, `failed` closes it."""
 
     journal: Journal | None

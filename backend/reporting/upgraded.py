@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import torch
+from msgspec.structs import replace
 from warmgraph.cache import Cache, Entry, Miss
 
 _said = threading.Event()

@@ -11,16 +11,15 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from warmgraph.cache import fork_safe_lock
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Struct, frozen=True):
     """One attribute of torch's that is replaced.
 
     module, path: where it is. parameters: names with which the original's signature begins; None for what is no

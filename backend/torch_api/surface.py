@@ -12,8 +12,9 @@ import importlib
 import inspect
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from .patches import PATCHES, Moved, check
 
@@ -23,8 +24,7 @@ _CACHE = "torch._functorch._aot_autograd.autograd_cache"
 _OUTPUT = "torch._inductor.output_code"
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """An object of torch's by module and path, and what it must have.
 
     parameters: with which its signature begins. fields: of a dataclass or class, as annotated. names: attributes.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 from torch.fx import GraphModule
 from warmgraph.hashing import HOOKS, graph_modules, is_higher_order, lifted_tensors
 
@@ -71,8 +71,7 @@ def shape_of(inputs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(told)
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(Struct, frozen=True):
     """What one run did. inputs: the mutated ones, afterwards. gradients: by input that requires one."""
 
     outputs: list[Any]

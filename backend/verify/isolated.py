@@ -7,11 +7,11 @@ import copy
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 import torch
+from msgspec import Struct
 from torch.fx import GraphModule
 from warmgraph.hashing import ambient_state
 
@@ -96,8 +96,7 @@ def _trace_in_private(original: Callable[..., Any]) -> Callable[..., Any]:
     return trace
 
 
-@dataclass(frozen=True, slots=True)
-class Ambient:
+class Ambient(Struct, frozen=True):
     """The modes of a thread that tracing depends on, to be entered in another."""
 
     grad: bool

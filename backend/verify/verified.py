@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from torch.fx import GraphModule
 from warmgraph.cache import reset_in_child
 
@@ -25,8 +25,7 @@ from .isolated import Ambient, compile_isolated, impossible_here, static_fakes
 Step = Callable[[Sequence[Any]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """wrong: what differs, or None. unknown: why nothing could be compared, or None."""
 
     wrong: str | None = None

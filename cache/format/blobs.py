@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..typing import BlobRef, CorruptEntry, Role
 from .codec import MAX_BLOB_BYTES, PIECE_BYTES

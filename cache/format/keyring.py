@@ -19,6 +19,8 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from .revocations import Revocations
 from .seal import DEFAULT_NAMESPACE, ED25519, HMAC_SHA256, KEY_ID_BYTES, Known, Signer, checksum_of
 
@@ -58,8 +60,7 @@ class SigningKey:
         return hmac.compare_digest(mac, self.sign(message))
 
 
-@dataclass(frozen=True, slots=True)
-class PublicKey:
+class PublicKey(Struct, frozen=True):
     """Checks what the secret half signed."""
 
     public: bytes
@@ -121,8 +122,7 @@ AnyKey = SigningKey | SecretKey | PublicKey
 _KINDS: dict[str, Callable[[bytes], AnyKey]] = {"wgs1": SecretKey, "wgp1": PublicKey, "wgk1": SigningKey}
 
 
-@dataclass(frozen=True, slots=True)
-class Keyring:
+class Keyring(Struct, frozen=True):
     """keys: the first that can sign does. An empty ring signs nothing and knows nobody."""
 
     keys: tuple[AnyKey, ...] = ()
@@ -165,8 +165,7 @@ class Keyring:
         return RingVerifier(known, unsigned, relayed, namespace, revocations or Revocations())
 
 
-@dataclass(frozen=True, slots=True)
-class RingVerifier:
+class RingVerifier(Struct, frozen=True):
     """A `Verifier` of a ring's keys."""
 
     known: Mapping[tuple[int, bytes], Known]

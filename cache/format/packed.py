@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..typing import BlobRef, Entry, Role
 from .blobs import encode_blob
@@ -11,8 +13,7 @@ from .codec import canonical_entry
 from .seal import DEFAULT_NAMESPACE, Signer, seal
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """entry, and its bytes: `sealed` for the entry itself, one pair for each blob."""
 
     entry: Entry

@@ -9,8 +9,10 @@ several places are joined, and who removes a statement from a server takes it fr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from ..process.forks import fork_safe_lock
 from ..typing import CorruptEntry
@@ -27,8 +29,7 @@ _LENGTH_BYTES = 4
 _MAX_TIME = 2**63
 
 
-@dataclass(frozen=True, slots=True)
-class Revocation:
+class Revocation(Struct, frozen=True):
     """prefix: of keys; empty: all. signer: a key id in hex; empty: any. before: microseconds since 1970; 0: whenever.
 
     time: when it was said (microseconds). by: the id of the key that it is signed with; None: it is not.
@@ -119,8 +120,7 @@ class Revocations:
         return next((said.why for said in known.values() if said.covers(key, signer, generation)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _OfStatements:
+class _OfStatements(Struct, frozen=True):
     """The same verifier, for statements: of no namespace, and not to be revoked themselves."""
 
     verifier: Verifier

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from ..typing import CorruptEntry, Revoked, Untrusted
 
@@ -72,8 +73,7 @@ class Verifier(Protocol):
         """Why what this signer sealed then under `name` is not believed any more, if so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checksum:
+class Checksum(Struct, frozen=True):
     """The signer of those who have no key. algorithm: CHECKSUM or RELAYED."""
 
     algorithm: int = CHECKSUM
@@ -99,8 +99,7 @@ def checksum_of(algorithm: int, key_id: bytes, *, relayed: bool = False) -> Chec
     return _CHECKSUM if algorithm == CHECKSUM else _RELAYED
 
 
-@dataclass(frozen=True, slots=True)
-class ChecksumsOnly:
+class ChecksumsOnly(Struct, frozen=True):
     """The default verifier: plain checksums."""
 
     namespace: str = DEFAULT_NAMESPACE

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..process.forks import fork_safe_lock, reset_in_child
 from .events import Event, Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """hits by tier in `tiers`; misses, bypasses and failures by reason in `reasons`; seconds by phase.
 
     restored, traced: of frames; by reason why they were traced in `frames`.

@@ -15,7 +15,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..typing import CorruptEntry, Entry
 
@@ -32,8 +33,7 @@ def today() -> int:
     return int(time.time() // 86_400)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """lines: by line, the day on which it was last seen."""
 
     lines: Mapping[str, int] = field(default_factory=dict)

@@ -20,9 +20,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..config.parsing import Mode
 from ..format.codec import KEY, canonical_entry, check_name, decode_entry
@@ -45,8 +47,7 @@ def _never() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A store that profiles lie in.
 
     believed: whose seals count on reading. vouched: whose may be passed on under our own. remote: it is behind a
@@ -61,8 +62,7 @@ class Place:
     connecting: Callable[[], bool] = _never
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(Struct, frozen=True):
     variant: str
     sealed: bytes
     profile: Profile

@@ -15,8 +15,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ..process.forks import fork_safe_lock, reset_in_child
 from ..typing import StoreSilent, StoreUnavailable
@@ -35,8 +36,7 @@ _FORGET_SECONDS = 3600.0
 _told: set[tuple[str, str]] = set()  # (tier, use) warned of in this process, over all caches
 
 
-@dataclass(slots=True)
-class _Sickness:
+class _Sickness(Struct):
     """error: why. until: when to try or probe next (clock). pause: seconds to the next probe. probing: one runs."""
 
     error: StoreUnavailable

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..config.parsing import Mode
 from ..format.packed import Packed
@@ -12,8 +13,7 @@ from ..stores.circuit_breaker import Health, Use
 from ..typing import Store, StoreUnavailable
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """How one tier is treated. verifier: whose seals are believed there. remote: it is behind a network.
 
     told_every: seconds; that an entry is used is not told again within them.

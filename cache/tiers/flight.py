@@ -21,7 +21,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..process.forks import reset_in_child
 from ..typing import Held, Lease, Leases, StoreSilent, StoreUnavailable
@@ -232,8 +233,7 @@ class _Inside(threading.local):
         self.keys: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class _Without:
+class _Without(Struct, frozen=True):
     """A lease that could not be had. why: for the log, unless None. further: levels behind it are worth asking.
     gives_up: there is nothing to wait for, for anybody. gives_way: another's result is there.
     """

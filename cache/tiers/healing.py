@@ -16,7 +16,8 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..format.seal import Verifier, is_believed
 from ..process.exits import ending
@@ -36,8 +37,7 @@ _GRACE = 60.0  # seconds after a hit in which whoever hit may begin to wait
 _TICK = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(Struct, frozen=True):
     """owner: for whom, one line for people. in_vain: it was as long as it may be, and the owner still compiles."""
 
     owner: str
@@ -45,8 +45,7 @@ class Waited:
     in_vain: bool
 
 
-@dataclass(slots=True, eq=False)
-class _Open:
+class _Open(Struct, eq=False):
     """A hit that is asked about. until: when it is no longer (clock). owner: who is waited for."""
 
     entry: Entry

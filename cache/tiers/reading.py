@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..format.blobs import decode_blob
 from ..format.codec import decode_entry
@@ -24,16 +25,14 @@ _WEIGHT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(Struct, frozen=True):
     """All is there and right. contents: decoded, by blob name."""
 
     packed: Packed
     contents: dict[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Defect:
+class Defect(Struct, frozen=True):
     """Why an entry cannot be used. blob: the one whose bytes are wrong, if it is that."""
 
     reason: Reason
@@ -75,8 +74,7 @@ def _defect(error: CorruptEntry, ref: BlobRef | None = None) -> Defect:
     return Defect(Reason.UNTRUSTED if isinstance(error, Untrusted) else Reason.CORRUPT, str(error), ref)
 
 
-@dataclass(slots=True)
-class Search:
+class Search(Struct):
     """What one lookup has seen so far."""
 
     reason: Reason = Reason.ABSENT

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..stores.circuit_breaker import Use
 from ..stores.similar import addresses, differing, nearest_first, relative_of

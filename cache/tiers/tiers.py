@@ -10,8 +10,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from ..config.parsing import Mode
 from ..format.codec import KEY, VARIANT, check_name

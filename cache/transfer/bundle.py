@@ -19,8 +19,9 @@ import hashlib
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from ..format.codec import KEY, MAX_BLOB_BYTES, MAX_ENTRY_BYTES
 from ..format.seal import (

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..format.blobs import verify_blob
 from ..format.codec import MAX_ENTRY_BYTES, decode_entry
@@ -28,8 +30,7 @@ from ..typing import BlobRef, CorruptEntry, Entry, Role, Store, StoreUnavailable
 Sealed = tuple[str, str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Transferred:
+class Transferred(Struct, frozen=True):
     """What a transfer has done. entries, blobs: written. bytes: of these. skipped: the target had them.
 
     Left out, and still where they were: incomplete (a blob is not there), damaged, untrusted.
@@ -74,8 +75,7 @@ class Scannable(Protocol):
     def scan(self) -> Iterator[Sealed]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Which entries. since: Unix seconds, the earliest use (on disk) or publish (elsewhere). prefixes: of keys."""
 
     since: float | None = None

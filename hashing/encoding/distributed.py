@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 from .. import torch_names
 from .devices import for_current_device
@@ -22,8 +22,7 @@ from .devices import for_current_device
 _PLACEMENTS = "torch.distributed.tensor.placement_types"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupOf:
+class GroupOf(Struct, frozen=True):
     """A group by its name in this process, and what it is."""
 
     name: str

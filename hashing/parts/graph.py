@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from msgspec import Struct, field
 from torch.fx import GraphModule, Node
 
 from ..encoding.encode import Uncacheable, encode, qualified_name
@@ -107,8 +107,7 @@ def devices_of(gm: GraphModule) -> set[torch.device]:
     return devices
 
 
-@dataclass(slots=True)
-class GraphText:
+class GraphText(Struct):
     """Renders one graph and the graphs nested in it. `lines` grows; `nodes` counts."""
 
     table: SymbolTable
@@ -287,8 +286,7 @@ def _held_by_policy(value: Any) -> str | None:
     return identify(value) if is_operator(value) or is_higher_order(value) else held_tensor(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stands:
+class _Stands(Struct, frozen=True):
     """Marks a process-local index that was replaced by what it stands for."""
 
     value: Any

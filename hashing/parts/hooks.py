@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 from torch.fx import GraphModule, Node
 
 from ..encoding.encode import Uncacheable, encode
@@ -17,8 +17,7 @@ from .symbols import SymbolTable
 _DEVICE = re.compile(r"(cpu|cuda|xpu|hip|mps|mtia|hpu)(:\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(Struct, frozen=True):
     """One of the pair that AOTAutograd will inline into this graph.
 
     role: `pack` or `unpack`. convention: how its arguments and results are taken apart and put together, as a

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ..encoding.encode import Uncacheable, encode
 
@@ -45,8 +46,7 @@ def _home(source: str) -> int:
     return int.from_bytes(hashlib.sha256(source.encode()).digest()[:8], "big") % TABLE
 
 
-@dataclass(slots=True)
-class SymbolTable:
+class SymbolTable(Struct):
     """The symbols that one graph uses, and their canonical texts.
 
     `describe(symbol) -> (source name or None, facts)` is asked once per symbol; a symbol without a

@@ -13,8 +13,9 @@ import re
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ..encoding.encode import encode
 
@@ -28,8 +29,7 @@ _TABLES = frozenset({"vars", "__dict__"})
 _ASKING_ANY = frozenset({"dir", "__getattribute__", "getmembers", "getattr_static"})
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(Struct, frozen=True):
     """`import name` or `from name import ...` inside a function; `level` counts the leading dots."""
 
     name: str
@@ -37,8 +37,7 @@ class Import:
     whole: bool  # `from`: the module itself is used, not the package at its top
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """Names in a function's code and in the functions nested in it.
 
     loads: global names that it reads. attributes: every attribute that it may ask for by name. paths: global names and

@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
+from msgspec.structs import replace
 from warmgraph.cache import (
     ConfigError,
     CorruptEntry,

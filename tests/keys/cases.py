@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import torch
 from torch._dynamo.source import LocalSource
 from torch._subclasses import FakeTensorMode
@@ -60,7 +61,7 @@ class Case:
 
     def key(self) -> Key:
         around = key_context(self.gm, self.inputs, BACKEND)
-        return key_of(self.gm, self.inputs, dataclasses.replace(around, **self.extra))
+        return key_of(self.gm, self.inputs, msgspec.structs.replace(around, **self.extra))
 
 
 def changed(a: Key, b: Key) -> set[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from warmgraph.cache import CorruptEntry, Role, StoreUnavailable, encode_blob, seal, unseal
 from warmgraph.cache.stores.redis import CorruptBlob, RedisStore, chunks
 from warmgraph.cache.stores.redis.scripts import MAX_VARIANTS

@@ -10,10 +10,10 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 from torch._functorch import aot_autograd
 from torch.fx import Graph, GraphModule, Node
 
@@ -25,8 +25,7 @@ def in_region() -> bool:
     return bool(torch._dynamo.compiled_autograd.in_compiled_autograd_region)
 
 
-@dataclass(frozen=True, slots=True)
-class Flat:
+class Flat(Struct, frozen=True):
     """The same graph with an input for each item of the list. sizes: (position, whether of its gradient, dimension) of
     flat inputs, for each symbol that is no input by itself: the graph takes these first, as Dynamo's graphs do.
     """

@@ -7,9 +7,9 @@ import functools
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from torch._dynamo import trace_rules
 
 from .. import patches
@@ -19,8 +19,7 @@ from .dynamic_sizes import innermost_backend
 from .state import convert_frame
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """One frame of a compiled function. backend: as Dynamo holds it, with its wrappers."""
 
     code: types.CodeType

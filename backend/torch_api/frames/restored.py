@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 from torch._dynamo import guards as dynamo_guards
 from torch._dynamo import output_graph as dynamo_graph
 from torch._dynamo.eval_frame import _get_cache_entries_for_region
@@ -21,8 +21,7 @@ from .sources import Source
 from .state import convert_frame
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What a restored frame is made of.
 
     sizes: source -> (sizes, strides) of inputs, None where dynamic. shape: guards on sizes, as torch evaluates them and

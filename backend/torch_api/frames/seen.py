@@ -6,10 +6,10 @@ import contextlib
 import threading
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from msgspec import Struct, field
 
 from ..versions import at_hand
 
@@ -25,8 +25,7 @@ def unsupported() -> str | None:
 _SERVED = ((2, 13), (2, 14), (2, 15))
 
 
-@dataclass(slots=True)
-class Seen:
+class Seen(Struct):
     """looked_at: sources of values that the trace asked anything of, guarded or not. inlined: code that was traced
     through, with the globals it reads. marked: ids of tensors that the trace marked as static. unguarded: guards
     that torch leaves out. sourceless: classes, modules and members of enums by id that the trace reached through no

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...format.codec import MAX_ENTRY_BYTES, decode_entry
 from ...format.seal import MAX_HEADER_BYTES, unverified_body
@@ -29,8 +30,7 @@ JOURNAL_AGE = 30 * 86400.0
 LOCK_AGE = 86400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """bytes and files: of entries, blobs and the index beside them, which the bounds are about.
 
     quarantined: files set aside.
@@ -43,8 +43,7 @@ class Usage:
     quarantined: int
 
 
-@dataclass(slots=True)
-class Schedule:
+class Schedule(Struct):
     """When a process looks at the folder's size: at its first publish, then after each `every` bytes it wrote."""
 
     every: int
@@ -59,8 +58,7 @@ class Schedule:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class PruneReport:
+class PruneReport(Struct, frozen=True):
     """entries, blobs: removed. bytes_freed: by removing them. leftovers: temporary, quarantined, journal, lock
     and index files removed. bytes, files: what stays and counts. bytes_waiting: unreferenced, still within the grace.
     """

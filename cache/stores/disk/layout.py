@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ...format.codec import DIGEST, KEY, VARIANT, check_name
 from .files import TEMPORARY_NAME, listing, stat_of
@@ -36,8 +37,7 @@ _ROOT_NAME = re.compile(r"CACHEDIR\.TAG")
 _NO_NAME = re.compile(r"(?!)")
 
 
-@dataclass(frozen=True, slots=True)
-class EntryFile:
+class EntryFile(Struct, frozen=True):
     """An entry as it lies on disk. size: bytes of the entry file alone. last_used: unix seconds."""
 
     path: Path
@@ -47,8 +47,7 @@ class EntryFile:
     last_used: float
 
 
-@dataclass(frozen=True, slots=True)
-class BlobFile:
+class BlobFile(Struct, frozen=True):
     """A blob as it lies on disk, or a file of the index beside entries. written: unix seconds.
 
     name: the blob's digest, with `.so` for a kernel; `near/<address>` in the index.
@@ -60,8 +59,7 @@ class BlobFile:
     written: float
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Paths under one root. Raises ValueError for a key, variant or digest that is not one."""
 
     root: Path

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...format.blobs import verify_blob
 from ...typing import BlobRef, CorruptEntry, Entry, Role, Untrusted
@@ -33,8 +35,7 @@ class Flaw(str, Enum):
     FOREIGN = "foreign-file"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One flaw. fixed: it was quarantined (entries) or removed (others), never if foreign or untrusted."""
 
     path: Path
@@ -43,8 +44,7 @@ class Finding:
     fixed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
+class VerifyReport(Struct, frozen=True):
     """entries, blobs, bytes: how much was checked. ok: nothing that a lookup would trip over was found."""
 
     entries: int

@@ -10,8 +10,9 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ...typing import StoreUnavailable
 from .calls import seconds_for
@@ -28,8 +29,7 @@ _TRIAL_PIECES = 8
 _CLOCK_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteUsage:
+class RemoteUsage(Struct, frozen=True):
     """entries and pieces: how many; bytes: of all pieces, None when not asked for."""
 
     entries: int

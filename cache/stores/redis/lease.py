@@ -17,8 +17,9 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ...process.exits import ending, seconds_ending
 from ...process.forks import reset_in_child
@@ -260,8 +261,7 @@ class RedisLeases:
             self._release(lease.keys, lease.value, "")
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """Whom a waiter saw with the lease. Monotonic: until when it lasts, and when the server had forgotten it."""
 
     token: str

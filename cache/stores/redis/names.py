@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ...format.codec import DIGEST, KEY, VARIANT, check_name
 
@@ -29,8 +30,7 @@ _GLOB = re.compile(r"([*?\[\]\\^-])")
 REVOCATIONS = "wg:revocations"
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """Raises ValueError for a namespace, key, variant or digest that is not one."""
 
     namespace: str

@@ -8,9 +8,10 @@ somebody's poison, and the next publish writes over it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from ...format.seal import generation_of
 from ...typing import BlobRef, Held
@@ -22,8 +23,7 @@ from .store import RedisStore
 _DIGITS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """present: whether the entry lies there. held: who compiles its key, where that was asked."""
 
     present: bool

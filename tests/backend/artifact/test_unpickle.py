@@ -16,13 +16,13 @@ import os
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import sympy
 import torch
+from msgspec.structs import replace
 from torch._dynamo.source import GlobalSource, TensorProperty
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import CompileId

@@ -19,7 +19,7 @@ comparable = pytest.mark.skipif(
 PROGRAM = """
 import json, sys, time, torch, warmgraph
 import warmgraph.backend.engine as engine
-from dataclasses import replace
+from msgspec.structs import replace
 from warmgraph.backend.verify.background import _threads
 from warmgraph.cache import journal_dir, read, settings
 from warmgraph.hashing import Part

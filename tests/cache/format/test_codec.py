@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgpack
@@ -13,6 +12,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields, replace
 from warmgraph.cache import (
     BlobRef,
     CorruptEntry,
@@ -266,8 +266,7 @@ class Secret:
         return mac == self.sign(message)
 
 
-@dataclass(frozen=True)
-class Believing(ChecksumsOnly):
+class Believing(ChecksumsOnly, frozen=True):
     """Whoever signed, this one is asked."""
 
     signer: Secret | None = None

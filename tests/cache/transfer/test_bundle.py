@@ -9,11 +9,11 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from warmgraph.cache import (
     BlobRef,
     DiskStore,

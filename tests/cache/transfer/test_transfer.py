@@ -7,11 +7,11 @@ import importlib.util
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from warmgraph.cache import (
     BlobRef,
     DiskStore,
