@@ -27,7 +27,7 @@ from typing import Any
 from .gpu_first import run_first
 from .gpu_package import ROOT, assemble
 
-NEEDED = ("msgpack", "zstandard", "platformdirs", "pytest")  # beside torch
+NEEDED = ("msgpack", "msgspec", "zstandard", "platformdirs", "pytest")  # beside torch
 OLDEST = (2, 11)
 VERSION = 1  # of the JSON
 STAGES = ("first", "tests", "benchmark")
