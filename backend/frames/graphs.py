@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -16,7 +17,6 @@ from ..key.context import key_context
 from ..reporting.report import Place, Report
 from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
 from ..torch_api.frames.seen import Seen, seen
-from ..torch_api.operators import in_graphs, overload_named
 from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
 
@@ -68,8 +68,7 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         raise Refused("its graph takes tensors that are not on the CPU")
     if not all(isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)) for value in request.inputs):
         raise Refused("its graph takes something that is no tensor and no number")
-    operators = sorted({one.name() for one in in_graphs(gm)})
-    around, own = _around(compiler, _calling(operators)), request.key.digests()
+    around, own = _around(compiler), request.key.digests()
     if different := [name for name in _AROUND if own[name] != around[name]]:
         raise Refused(f"its graph's key says more than a frame's can: {', '.join(different)}")
     return {
@@ -79,30 +78,20 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         "slots": dict(request.key.slots),
         "groups": list(request.key.groups),
         "around": around,
-        "operators": operators,
     }
 
 
-def operators_in(references: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Custom operators that graphs call, so that what these are made of is compared."""
-    return {name for reference in references for piece in reference["pieces"] for name in piece["operators"]}
-
-
-def _around(compiler: Compiler, gm: GraphModule) -> dict[str, str]:
-    """Digests of the parts around a graph, of a graph on the CPU that does nothing else. Settings must be patched."""
+def _around(compiler: Compiler) -> dict[str, str]:
+    """Digests of the parts around a graph, of a graph on the CPU that does nothing. Settings must be patched."""
+    gm = _empty()
     key = key_of(gm, [], key_context(gm, [], compiler.name, compiler.settings()))
     digests = key.digests()
     return {name: digests[name] for name in _AROUND}
 
 
-def _calling(operators: Sequence[str]) -> GraphModule:
-    """A graph that calls these, and does nothing. Raises Refused for one that is not registered."""
+@functools.cache
+def _empty() -> GraphModule:
     graph = Graph()
-    for name in operators:
-        try:
-            graph.call_function(overload_named(name))
-        except AttributeError:
-            raise Refused(f"operator {name} is not registered") from None
     graph.output(())
     return GraphModule(torch.nn.Module(), graph)
 
@@ -117,7 +106,7 @@ def check_around(
     """Raises Refused where the settings, modes, machine or torch itself are not what the graph was compiled under."""
     checked: list[Any] = []
     for piece in reference["pieces"]:
-        if (surroundings := [piece[name] for name in ("patches", "around", "operators")]) not in checked:
+        if (surroundings := (piece["patches"], piece["around"])) not in checked:
             checked.append(surroundings)
             _check_piece(piece, compiler, refusal)
 
@@ -126,11 +115,10 @@ def _check_piece(
     reference: Mapping[str, Any], compiler: Compiler, refusal: Callable[[GraphModule, list[Any]], Any]
 ) -> None:
     with patched_settings(patches_of(reference)):
-        gm = _calling(reference["operators"])
-        if (bypass := refusal(gm, []) or compiler.refusal()) is not None:
+        if (bypass := refusal(_empty(), []) or compiler.refusal()) is not None:
             raise Refused(f"nothing is cached now: {bypass.detail}")
         try:
-            now = _around(compiler, gm)
+            now = _around(compiler)
         except Uncacheable as bad:
             raise Refused(f"around its graph: {bad}") from None
     if different := [name for name in _AROUND if now[name] != reference["around"].get(name)]:
@@ -155,7 +143,7 @@ def _load_piece(reference: Mapping[str, Any], engine: Any, place: Place, *, coun
     patches = patches_of(reference)
     key = Key((), reference["slots"], 0, uses_cpu=True, groups=tuple(reference["groups"]))
     with report.phase("load"), patched_settings(patches):
-        run = load_alone(found, Request(key, _calling(()), [], patches, report), engine.compiler)
+        run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
     if counts:
         engine.agree(found, report)
         report.hit(found)

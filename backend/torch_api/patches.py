@@ -91,9 +91,6 @@ PATCHES = {
     "values": Patch(_BUILDER, "VariableBuilder.__call__", ("self", "value"), _FRAMES),
     "static inputs": Patch(_BUILDER, "VariableBuilder.mark_static_input", ("self", "value", "guard"), _FRAMES),
     "guards left out": Patch("torch._dynamo.guards", "install_guard", ("guards", "skip"), _FRAMES, everywhere=True),
-    "nodes that run": Patch(
-        "torch._dynamo.utils", "run_node", ("tracer", "node", "args", "kwargs", "nnmodule"), _FRAMES
-    ),
     "installed globals": Patch(
         "torch._dynamo.output_graph", "OutputGraph.install_global_unsafe", ("self", "name", "value"), _FRAMES
     ),

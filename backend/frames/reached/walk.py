@@ -20,7 +20,8 @@ from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
 from ..classes import counted, name_of
-from ..held import DESCRIPTORS, OPERATORS, is_mark, is_native_enum, member_text
+from ..held import OPERATORS, is_mark, is_native_enum, member_text
+from ..values import DESCRIPTORS
 from .containers import PLAIN, attributes_are_of_program
 from .objects import (
     ALWAYS_NUMBERED,

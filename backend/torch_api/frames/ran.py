@@ -21,9 +21,6 @@ from typing import Any
 
 from warmgraph.hashing import comes_with_torch
 
-from ..operators import faked
-from .seen import seen
-
 _thread = threading.local()
 _OURS = tuple(f"{Path(__file__).resolve().parents[3] / room}/" for room in ("backend", "cache", "hashing", "scripts"))
 # What torch runs by itself while it traces, and who watches a program.
@@ -68,22 +65,6 @@ def paused() -> Iterator[None]:
         yield
     finally:
         start()
-
-
-def running(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of Dynamo's `run_node`: a custom operator's fake runs, and is not traced. What it depends on is said with the
-    operator, of which the graph's key speaks.
-    """
-
-    def run(tracer: Any, node: Any, args: Any, *more: Any, **options: Any) -> Any:
-        current = seen()
-        if current is None or not (names := faked(node.target, args)):
-            return original(tracer, node, args, *more, **options)
-        current.operators.update(names)
-        with paused():
-            return original(tracer, node, args, *more, **options)
-
-    return run
 
 
 @functools.cache
