@@ -22,7 +22,7 @@ from ..reporting.fail_open import attempt
 from ..torch_api import compile as compat
 from ..torch_api.changes.tables import import_inductor
 from ..torch_api.donated_buffers import spared, take_donated
-from ..torch_api.generated_code.triton_bundle import binaries_alone, emit_triton
+from ..torch_api.generated_code.triton_bundle import binaries_alone, emit_triton, without_launchers
 from ..torch_api.generated_code.wrapper_module import Payload, dump_module, run_module
 from ..torch_api.loading import count_as_compiled
 from ..torch_api.opaque import with_classes, without_classes
@@ -113,6 +113,7 @@ def _without_texts(result: Any) -> tuple[Any, dict[str, str]]:
         holder.result = graph = copy.copy(holder.result)
         setattr(result, side, holder)
         graph.cache_linemap = None
+        attempt("kernels", False, without_launchers, graph)
         attempt("kernels", False, binaries_alone, graph)
         without_classes(graph)
         # The rest of these are for compiling; one of them drags Inductor's decompositions into every load.

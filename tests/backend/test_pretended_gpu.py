@@ -106,6 +106,14 @@ def test_a_graph_for_a_gpu_is_kept_and_loaded_without_a_compiler(host, mode):
     assert left.count(".cubin") > 12 and left.count(".ptx") in (1, 2), left
 
 
+def test_a_graph_that_shares_a_kernel_with_an_earlier_one_is_kept_whole(host):
+    """A later process may not have the earlier graph."""
+    cold = host.run("cudagraphs", cases=["pointwise", "shared"])["shared"]
+    alone = host.run("cudagraphs", cases=["shared"])["shared"]
+    assert (cold["misses"], alone["hits"], compiles(alone)) == (1, 1, []), (cold, alone)
+    assert alone["loaded"] and alone["bundled"] > 0, alone
+
+
 def test_kernels_of_compile_workers_are_kept(host):
     """Triton is run by processes of its own, which is the default; what they hand back is no longer all there."""
     cases = ("several", "training", "written")

@@ -9,6 +9,18 @@ import torch
 from torch._inductor.triton_bundler import TritonBundler
 
 
+def without_launchers(graph: Any) -> None:
+    """Take out of each kernel what launches it in this process.
+
+    torch's launcher in C++ is kept on a kernel once that was loaded, and no `__getstate__` takes it off (2.11 to 2.15):
+    a graph that shares a kernel with one that came before, as layers that are alike do, would not be serialisable. The
+    bundle has copies, and a kernel that is asked for its launcher again looks it up.
+    """
+    for one in graph._triton_bundle.static_autotuners if graph._triton_bundle else ():
+        for result in one.kernel.compile_results:
+            vars(result.kernel).pop("C_impl", None)
+
+
 def binaries_alone(graph: Any) -> None:
     """Leave of each kernel that torch launches itself what is launched: a third of the bytes, one file of eight.
 

@@ -9,6 +9,16 @@ def pointwise(new):
     return lambda x, y: (torch.relu(x) * y + 1).sum(-1), (new(64, 64), new(64, 64))
 
 
+def shared(new):
+    """Its first kernel is that of `pointwise`."""
+
+    def f(x, y):
+        first = (torch.relu(x) * y + 1).sum(-1)
+        return first, x @ y
+
+    return f, (new(64, 64), new(64, 64))
+
+
 def several(new):
     """Two reductions with a matrix product between: two kernels, and a call of cuBLAS."""
     return lambda x, w: torch.softmax(torch.softmax(x, -1) @ w, -1), (new(64, 32), new(32, 48))
@@ -98,7 +108,7 @@ def written(new):
 CASES = {
     f.__name__: f
     for f in (
-        *(pointwise, several, training, factories, random, sizes, mutation),
+        *(pointwise, shared, several, training, factories, random, sizes, mutation),
         *(foreach, attention, branches, half, written),
     )
 }

@@ -142,9 +142,7 @@ def _inductor() -> None:
     _put(fuse_attention, _sfdp_init=lambda *_, **__: None)
     _put(pad_mm, _pad_mm_init=lambda *_, **__: None)
     _put(misc_patterns, _misc_patterns_init=lambda *_, **__: None)
-    from torch._inductor.runtime import static_triton_launcher
-
-    static_triton_launcher.StaticallyLaunchedCudaKernel.C_impl = _Launcher  # type: ignore[assignment]
+    _put(torch._C, _StaticCudaLauncher=_Launcher)
 
 
 # The module (since torch 2.13), the function, its registers, what it spills.
@@ -158,6 +156,10 @@ class _Launcher:
     def _load_kernel(*what: Any) -> tuple[int, ...]:
         loaded.append(what)
         return _ANSWER
+
+    @staticmethod
+    def _unload_kernel(module: int) -> None:
+        pass
 
 
 def _triton(index: int) -> None:
