@@ -1,6 +1,6 @@
 """FX graph -> Key. Knows torch.fx; knows nothing of stores, and no private torch module."""
 
-from .build import KeyContext, key_of
+from .build import KeyContext, devices_used, key_of
 from .cache_hash import cache_hash
 from .encoding.devices import current_device, device_text, for_current_device
 from .encoding.distributed import groups_come_as_inputs, is_group, is_mesh
@@ -46,6 +46,7 @@ __all__ = [
     "described",
     "describes_operators",
     "device_text",
+    "devices_used",
     "encode",
     "fact",
     "for_current_device",

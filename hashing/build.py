@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,7 +63,8 @@ class KeyContext(Struct, frozen=True):
     whatever the devices (a C++ wrapper around GPU kernels). hooks: saved-tensors hooks that AOTAutograd will
     inline. assumed, shown: of a compile for certain sizes, what holds of symbols beside their facts (expressions of
     sympy), and a line per input with its sizes as they are. shares_ranks: that whoever compiles notes whether the
-    code holds this rank's place in a mesh, so that the key need not speak of it.
+    code holds this rank's place in a mesh, so that the key need not speak of it. devices: that the graph uses, beside
+    those that it names.
     """
 
     compiler: Mapping[str, Any]
@@ -77,6 +78,7 @@ class KeyContext(Struct, frozen=True):
     assumed: Mapping[Any, Any] = field(default_factory=dict)
     shown: Sequence[str] = ()
     shares_ranks: bool = False
+    devices: Collection[torch.device] = ()
 
 
 @making_a_key
@@ -90,8 +92,8 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
     collect_input_symbols(fakes, table)
     collect_symbols(gm, table)
     lifted = lifted_tensors(gm)
-    tensors = [value for value in (*inputs, *lifted.values()) if isinstance(value, torch.Tensor)]
-    devices = devices_of(gm) | hook_devices(key_context.hooks) | {tensor.device for tensor in tensors}
+    devices = devices_used(gm, [*inputs, *lifted.values()]) | hook_devices(key_context.hooks)
+    devices |= {*key_context.devices}
     if key_context.cpu_code or not devices:
         devices.add(torch.device("cpu"))
     uses_cpu = any(device.type == "cpu" for device in devices)
@@ -126,6 +128,11 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
         Part.of("machine", named_lines(of_machine)),
     )
     return Key(parts, table.slots, body.nodes, uses_cpu, "\n".join(place), groups, named_devices(of_machine))
+
+
+def devices_used(gm: GraphModule, values: Sequence[Any]) -> set[torch.device]:
+    """Of what the graph computes, and of the tensors among `values`."""
+    return devices_of(gm) | {value.device for value in values if isinstance(value, torch.Tensor)}
 
 
 def _assumed_lines(assumed: Mapping[Any, Any], table: SymbolTable) -> list[str]:

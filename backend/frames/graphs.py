@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 from torch.fx import Graph, GraphModule
-from warmgraph.cache import Miss
-from warmgraph.hashing import Key, Uncacheable, graph_modules, is_allowed_call, key_of, lifted_tensors
+from warmgraph.cache import Miss, Reason
+from warmgraph.hashing import (
+    Key,
+    Uncacheable,
+    devices_used,
+    graph_modules,
+    is_allowed_call,
+    key_of,
+    lifted_tensors,
+)
 
 from ..artifact.load import load_alone
+from ..cudagraphs.kept_choices import KeptChoices
+from ..cudagraphs.listening import watching
 from ..key.compiler_settings import patched_settings
 from ..key.context import key_context
 from ..reporting.report import Place, Report
+from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
 from ..torch_api.frames.seen import Seen, seen
 from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
@@ -64,11 +76,13 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         raise Refused("its graph calls a function of the user's as it is, and no trace goes through that")
     if any("_checkpoint_context_fn" in inner.meta for inner in gm.modules() if isinstance(inner, GraphModule)):
         raise Refused("a checkpoint's context_fn decides what its graph saves, and no trace goes through that")
-    if any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in request.inputs):
-        raise Refused("its graph takes tensors that are not on the CPU")
+    devices = sorted(map(str, devices_used(gm, request.inputs)))
+    if any(not device.startswith(("cpu", "cuda", "meta")) for device in devices):
+        raise Refused(f"its graph runs on {', '.join(devices)}")
+    _refuse_policy(devices)
     if not all(isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)) for value in request.inputs):
         raise Refused("its graph takes something that is no tensor and no number")
-    around, own = _around(compiler), request.key.digests()
+    around, own = _around(compiler, devices), request.key.digests()
     if different := [name for name in _AROUND if own[name] != around[name]]:
         raise Refused(f"its graph's key says more than a frame's can: {', '.join(different)}")
     return {
@@ -77,15 +91,21 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         "patches": {name: to_plain(value) for name, value in request.patches.items()},
         "slots": dict(request.key.slots),
         "groups": list(request.key.groups),
+        "devices": devices,
         "around": around,
     }
 
 
-def _around(compiler: Compiler) -> dict[str, str]:
-    """Digests of the parts around a graph, of a graph on the CPU that does nothing. Settings must be patched."""
+def _refuse_policy(devices: Sequence[str]) -> None:
+    if cudagraphs.policy() is not None and any(device.startswith("cuda") for device in devices):
+        raise Refused("a cudagraph_policy is asked about its graph with inputs that only a trace has")
+
+
+def _around(compiler: Compiler, devices: Sequence[str]) -> dict[str, str]:
+    """Digests of the parts around a graph, of one on these devices that does nothing. Settings must be patched."""
     gm = _empty()
-    key = key_of(gm, [], key_context(gm, [], compiler.name, compiler.settings()))
-    digests = key.digests()
+    context = key_context(gm, [], compiler.name, compiler.settings())
+    digests = key_of(gm, [], replace(context, devices=[*map(torch.device, devices)])).digests()
     return {name: digests[name] for name in _AROUND}
 
 
@@ -94,6 +114,10 @@ def _empty() -> GraphModule:
     graph = Graph()
     graph.output(())
     return GraphModule(torch.nn.Module(), graph)
+
+
+def _unheard(reason: Reason, detail: str) -> None:
+    """Of a graph that is loaded to be compared only."""
 
 
 def patches_of(reference: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +130,7 @@ def check_around(
     """Raises Refused where the settings, modes, machine or torch itself are not what the graph was compiled under."""
     checked: list[Any] = []
     for piece in reference["pieces"]:
-        if (surroundings := (piece["patches"], piece["around"])) not in checked:
+        if (surroundings := (piece["patches"], piece["devices"], piece["around"])) not in checked:
             checked.append(surroundings)
             _check_piece(piece, compiler, refusal)
 
@@ -115,10 +139,11 @@ def _check_piece(
     reference: Mapping[str, Any], compiler: Compiler, refusal: Callable[[GraphModule, list[Any]], Any]
 ) -> None:
     with patched_settings(patches_of(reference)):
+        _refuse_policy(reference["devices"])
         if (bypass := refusal(_empty(), []) or compiler.refusal()) is not None:
             raise Refused(f"nothing is cached now: {bypass.detail}")
         try:
-            now = _around(compiler)
+            now = _around(compiler, reference["devices"])
         except Uncacheable as bad:
             raise Refused(f"around its graph: {bad}") from None
     if different := [name for name in _AROUND if now[name] != reference["around"].get(name)]:
@@ -142,7 +167,9 @@ def _load_piece(reference: Mapping[str, Any], engine: Any, place: Place, *, coun
         raise Refused(f"its graph {reference['key'][:11]} is not in the store ({found.reason.value})")
     patches = patches_of(reference)
     key = Key((), reference["slots"], 0, uses_cpu=True, groups=tuple(reference["groups"]))
-    with report.phase("load"), patched_settings(patches):
+    heard = report.skipped if counts else _unheard
+    choices = KeptChoices(engine.cache.learning, report)
+    with report.phase("load"), patched_settings(patches), watching(_empty(), heard, choices):
         run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
     if counts:
         engine.agree(found, report)

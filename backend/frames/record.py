@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 8
+FORMAT = 9
 _MAX_ITEMS = 2_000_000
 
 

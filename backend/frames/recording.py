@@ -16,6 +16,7 @@ from warmgraph.hashing import comes_with_torch
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.acting import acts_while_traced
+from ..torch_api.frames.devices import has_user_objects, of_one_device
 from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.orders import hash_seed
@@ -145,7 +146,7 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
         raise Refused("it runs a __torch_function__ of a class")
     if graph.backward_state or graph.saved_tensors_hooks_subgraph_names:
         raise Refused("it registers hooks on a backward")
-    if state.has_user_objects():
+    if has_user_objects():
         raise Refused("its graph refers to streams or events of this process")
     if graph.export or graph.export_constraints:
         raise Refused("it is exported")
@@ -236,7 +237,7 @@ def _refuse_chance(frame: Frame, seen: Seen) -> None:
             raise Refused(f"{code.co_name} asks for {min(lines)}: files and lines are in no record")
         if (held := next((name for name in sorted(asked) if _is_added(name)), None)) is not None:
             raise Refused(f"{code.co_name} asks for {held}, which somebody put among Python's builtins")
-        if special := _UNSAID & asked:
+        if special := (_UNSAID | of_one_device()) & asked:
             raise Refused(f"{code.co_name} asks for {min(special)}, which differs from process to process")
         if "comptime" in asked:
             raise Refused("it uses comptime while it is traced, which has to be done in each process")

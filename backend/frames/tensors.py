@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from warmgraph.hashing import sha256_hex
 
+from ..torch_api.frames.devices import is_pinned
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.tensors import dispatch_keys, is_wrapper_subclass
 from .values import Values
@@ -35,8 +36,8 @@ def tensor_text(
         raise Refused(f"a tensor subclass {type(value).__qualname__}")
     if value.layout is not torch.strided or value.is_quantized:
         raise Refused(f"a tensor of layout {value.layout}")
-    if value.device.type != "cpu":
-        raise Refused(f"a tensor on {value.device}: frames are restored on the CPU only")
+    if value.device.type not in ("cpu", "cuda"):
+        raise Refused(f"a tensor on {value.device}")
     facts = (
         values.classes.text(type(value)),
         dispatch_keys(value),
@@ -47,6 +48,7 @@ def tensor_text(
         value.is_conj(),
         value.is_neg(),
         value.is_inference(),
+        is_pinned(value),
         value._is_view(),
         [None if want is None else have for want, have in zip(size, value.shape, strict=True)],
         [None if want is None else have for want, have in zip(stride, value.stride(), strict=True)],

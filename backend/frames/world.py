@@ -34,9 +34,9 @@ class Around(Struct, frozen=True):
         return _short("\n".join(f"{name} {digest}" for name, digest in self.program.items()))
 
 
-def world() -> Around:
-    """Raises Refused in surroundings that no record speaks of."""
-    state.refuse_modes()
+def world(*, gpus: bool) -> Around:
+    """Raises Refused in surroundings that no record speaks of. gpus: whether there may be any."""
+    state.refuse_modes(gpus=gpus)
     words = {**state.words(), "ambient": _short(encode(sorted(map(list, ambient_state(True).items()))))}
     return Around(words, program())
 

@@ -88,7 +88,7 @@ def _judged(found: dict[str, Any]) -> Iterator[Finding]:
     else:
         yield ok("backend", 'torch lists and loads "warmgraph"')
     if found["unsupported"] is None:
-        why = found["frames"] or ("there is a GPU" if found["devices"] else None)
+        why = found["frames"]
         yield ok("frames", "restored" if why is None else f"traced in each process: {why}")
     yield from _judged_gpu(found)
 

@@ -5,9 +5,7 @@ What cannot be seen here: that kernels run, and CUDA graphs. `make gpu-check` se
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,12 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import torch
 from warmgraph.backend.torch_api import versions
 from warmgraph.cache import read
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = Path(__file__).parent / "pretended"
+sys.path.append(str(Path(__file__).parent / "pretended"))
+
+from pretended_build import FOLDER, built, environment
+
 CASES = "pointwise several training factories random sizes mutation foreach attention branches half written".split()
 KERNELS = {"several": 2, "training": 4, "attention": 3, "branches": 3}  # at least; else one
 VERSION = versions.at_hand()
@@ -29,32 +28,15 @@ TRITON_COMPILES = {"written"} if VERSION < (2, 13) else set()  # again: torch na
 ONE_DEVICE = {"random", "foreach", "attention", "written"} if VERSION == (2, 14) else {"random"}
 
 
-def triton_path() -> list[str]:
-    """Where Triton is, if it does not come with torch: `make triton` puts it there, where it changes no other test."""
-    if importlib.util.find_spec("triton"):
-        return []
-    made = ROOT / ".build" / "triton"
-    if not (made / "triton").is_dir():
-        pytest.skip("no Triton: make triton")
-    return [str(made)]
-
-
 class Host:
     """What warmgraph keeps stays from process to process; what Inductor and Triton write does not."""
 
     def __init__(self, folder: Path, library: Path) -> None:
-        self.store, self.inductor, self._library = folder / "store", folder / "inductor", str(library)
+        self.store, self.inductor, self._library = folder / "store", folder / "inductor", library
 
     def run(self, mode: str, index: int = 0, *options: str, cases: Sequence[str] = CASES) -> dict:
         shutil.rmtree(self.inductor, ignore_errors=True)
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("WARMGRAPH_", "TRITON_"))}
-        env |= {
-            "WARMGRAPH_DIR": str(self.store),
-            "TORCHINDUCTOR_CACHE_DIR": str(self.inductor),
-            "TRITON_DEFAULT_FP_FUSION": "1",  # Triton 3.9 warns where it is not said
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(FOLDER / "workers"), *triton_path()]),
-            "PRETENDED_GPU": self._library,
-        }
+        env = environment(self.store.parent, PRETENDED_GPU=self._library)
         command = [sys.executable, str(FOLDER / "program.py"), ",".join(cases), mode, str(index), *options]
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[-4000:]
@@ -73,11 +55,7 @@ class Host:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory) -> Path:
-    """device.cpp, for the torch at hand."""
-    at, made = Path(torch.__file__).parent, tmp_path_factory.mktemp("device") / "device.so"
-    flags = ["-std=c++20", "-shared", "-fPIC", f"-I{at / 'include'}", f"-L{at / 'lib'}", f"-Wl,-rpath,{at / 'lib'}"]
-    subprocess.run(["g++", *flags, str(FOLDER / "device.cpp"), "-o", str(made), "-lc10", "-ltorch_cpu"], check=True)
-    return made
+    return built("device", tmp_path_factory.mktemp("device"))
 
 
 @pytest.fixture

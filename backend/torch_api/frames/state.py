@@ -15,7 +15,7 @@ import torch
 import torch._dynamo
 import torch._functorch.pyfunctorch
 from torch._C._dynamo import eval_frame
-from torch._dynamo import convert_frame, graph_bytecode_inputs, trace_rules
+from torch._dynamo import convert_frame, trace_rules
 from torch._dynamo.bytecode_transformation import unique_id
 from torch._dynamo.code_context import code_context
 from torch._dynamo.eval_frame import _get_error_on_graph_break, innermost_backend
@@ -28,6 +28,7 @@ from warmgraph.hashing import Uncacheable, encode, fact, for_current_device, for
 from ..compile import ranks_compile_together
 from ..ranks.ddp import within_buckets
 from ..settings import values_of
+from .devices import devices_text, refuse_devices
 from .plain import NotServed, Refused
 
 __all__ = [
@@ -36,8 +37,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def refuse_modes() -> None:
-    """Raises Refused in surroundings that no record speaks of."""
+def refuse_modes(*, gpus: bool) -> None:
+    """Raises Refused in surroundings that no record speaks of. gpus: whether there may be any."""
     if torch._C._len_torch_function_stack() or convert_frame.torch_function_mode_stack_state_mgr.stack:
         raise Refused("a __torch_function__ mode is on")
     if torch._C._len_torch_dispatch_stack():
@@ -61,8 +62,7 @@ def refuse_modes() -> None:
         raise Refused("inside `with` of a device mesh")
     if for_current_device():
         raise NotServed("compile_on_one_rank makes other guards on devices")
-    if (there := accelerators()) is not None:
-        raise NotServed(f"this host has {there}: frames were restored on CPUs only")
+    refuse_devices(gpus=gpus)
     logs = torch._logging._internal.log_state
     if logs.artifact_names or logs.log_qname_to_level or os.environ.get("TORCH_TRACE"):
         raise NotServed("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")
@@ -78,22 +78,6 @@ def refuse_taught(code: types.CodeType) -> None:
     """Raises Refused for a frame that Dynamo was told to make dynamic by calls that it did not trace."""
     if code_context.has_context(code) and code_context.get_context(code).get("dynamism"):
         raise Refused("its sizes were learnt from calls that were not traced (the stance eager_then_compile)")
-
-
-def accelerators() -> str | None:
-    """What is there beside the CPU. Code may ask for it, and Dynamo folds in what it is told, under no guard."""
-    others = {"XPU": torch.xpu, "MPS": torch.backends.mps, "MTIA": torch.mtia}
-    found = [f"{count} GPU{'s' * (count > 1)}" for count in [_gpus()] if count]
-    found += [f"an {name}" for name, module in others.items() if module.is_available()]
-    if (own := torch._C._get_privateuse1_backend_name()) != "privateuseone":
-        found.append(f"a device {own!r}")
-    return ", ".join(found) or None
-
-
-@functools.cache
-def _gpus() -> int:
-    """Starts no driver: NVML is asked."""
-    return int(torch.cuda.device_count())
 
 
 _COMPARED_AT_ONCE = ("datetime", "decimal", "re")
@@ -118,6 +102,7 @@ def words() -> dict[str, str]:
     return {
         "global state": str(state.__getstate__()) if state is not None else "",
         "device": str(torch.utils._device.CURRENT_DEVICE),
+        "GPUs": devices_text(),
         "dual level": str(torch.autograd.forward_ad._current_level),
         "overwrite params": str(torch.__future__.get_overwrite_module_params_on_conversion()),
         "anomaly": f"{torch.is_anomaly_enabled()} {torch.is_anomaly_check_nan_enabled()}",
@@ -288,11 +273,6 @@ def operators_in(namespace: types.ModuleType, asked: Collection[str]) -> str:
         return ""
     there = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
     return f"operators {[name for name in sorted(asked) if f'{space}::{name}' in there]}"
-
-
-def has_user_objects() -> bool:
-    """Whether the graph just traced refers to objects of this process (streams)."""
-    return bool(graph_bytecode_inputs.has_user_objects())
 
 
 _PREFIXES = {

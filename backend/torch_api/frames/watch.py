@@ -125,6 +125,8 @@ def _making(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self, *args, **options)
         if type(self.value) is str and "at 0x" in self.value and _OF_THIS_PROCESS.search(self.value):
             note_chance("an address as text, which differs from process to process")
+        elif type(self.value) is str and "uuid=" in self.value and "total_memory=" in self.value:
+            note_chance("a GPU's properties as text, which say which one of its kind it is")
 
     return init
 

@@ -1,8 +1,8 @@
 """A GPU that is not there, in a process of its own. A compile for it is real, up to the kernel that nobody can launch.
 
 Dynamo, AOTAutograd, Inductor's lowering, Triton and ptxas do what they do on an H100: none of them needs the device,
-only its properties. What asks the driver is answered here, and in device.cpp. Tensors on the device are fake ones; what
-is loaded onto it is noted.
+only its properties. What asks the driver is answered here, and in device.cpp. Tensors on the device are fake ones, or
+(`with_memory`) lie in this machine's memory; what is loaded onto it is noted.
 
     ctypes.CDLL(os.environ["PRETENDED_GPU"], mode=ctypes.RTLD_GLOBAL)  # device.cpp, built by test_pretended_gpu.py
     import gpu
@@ -20,12 +20,23 @@ import torch
 import torch._dynamo.device_interface as interfaces
 import torch._inductor.config
 import torch.utils._triton
+from torch._dynamo.eval_frame import skip_code
+from torch._dynamo.utils import common_constant_types
 from torch._subclasses import fake_tensor
 
 # (path of a cubin, name of its function, shared memory, index of the device), in order.
 loaded: list[tuple[Any, ...]] = []
+launched: list[tuple[Any, ...]] = []  # (function, grid ...): nothing runs
 
-_H100 = types.SimpleNamespace(
+
+class _Properties(types.SimpleNamespace):
+    """As torch's: a constant for Dynamo."""
+
+    __hash__ = object.__hash__
+
+
+common_constant_types.add(_Properties)
+_H100 = _Properties(
     name="NVIDIA H100 80GB HBM3",
     major=9,
     minor=0,
@@ -41,17 +52,31 @@ _H100 = types.SimpleNamespace(
     L2_cache_size=50 << 20,
     gcnArchName="",
     is_integrated=0,
+    uuid="a",
 )
 
 
-def pretend(index: int) -> None:
-    """From now on this process has two GPUs, and `index` is the current one. Not to be undone."""
+def pretend(index: int, count: int = 2, **others: Any) -> None:
+    """From now on this process has `count` GPUs, and `index` is the current one. Not to be undone.
+
+    others: what they have otherwise than an H100.
+    """
+    vars(_H100).update(others)
     ctypes.CDLL(os.environ["PRETENDED_GPU"]).pretend_current_device(index)
-    _cuda(index)
+    _cuda(index, count)
     _accelerator(index)
-    _interface(index)
+    _interface(index, count)
     _inductor()
     _triton(index)
+
+
+def with_memory(index: int) -> None:
+    """From now on tensors can lie on the pretended GPU, in this machine's memory; operators compute, kernels do not."""
+    ctypes.CDLL(os.environ["PRETENDED_MEMORY"]).pretend_memory(index)
+    on_device = lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device="cuda")  # noqa: E731
+    _put(torch._C._dynamo.guards, _empty_strided_cuda=on_device)
+    _put(torch.cuda, Event=_Event)
+    _put(interfaces.CudaInterface, Event=_Event)
 
 
 def fake_mode() -> fake_tensor.FakeTensorMode:
@@ -61,31 +86,36 @@ def fake_mode() -> fake_tensor.FakeTensorMode:
     return fake_tensor.FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
 
 
+def _put(owner: Any, **values: Any) -> None:
+    for name, value in values.items():
+        if isinstance(value, types.FunctionType):
+            _as_torchs(value)
+        setattr(owner, name, value)
+
+
+def _as_torchs(function: Any) -> Any:
+    """In the place of a function in C++: Dynamo does not see it, and nobody takes it for the user's."""
+    function.__code__ = function.__code__.replace(co_filename=torch.__file__)
+    function.__module__ = "torch"
+    skip_code(function.__code__)
+    return function
+
+
+@_as_torchs
 def _stream(index: int) -> Any:
     return torch.Stream(stream_id=0, device_index=index, device_type=1)
 
 
-def _put(owner: Any, **values: Any) -> None:
-    for name, value in values.items():
-        setattr(owner, name, value)
-
-
-def _cuda(index: int) -> None:
-    properties = lambda *_, **__: _H100  # noqa: E731
+def _cuda(index: int, count: int) -> None:
+    """Below torch.cuda: its own functions, some of which Dynamo knows, stay."""
     _put(
         torch.cuda,
-        is_available=lambda: True,
-        is_initialized=lambda: True,
+        _initialized=True,
         _lazy_init=lambda: None,
-        device_count=lambda: 2,
-        current_device=lambda: index,
+        default_generators=tuple(torch.Generator() for _ in range(count)),
+        _get_device_properties=lambda *_: _H100,
         current_stream=lambda *_: _stream(index),
-        set_device=lambda device: None,
         synchronize=lambda *_: None,
-        get_device_properties=properties,
-        _get_device_properties=properties,
-        get_device_capability=lambda *_: (9, 0),
-        get_device_name=lambda *_: _H100.name,
         get_rng_state=lambda *_: torch.zeros(16, dtype=torch.uint8),
         set_rng_state=lambda *_: None,
         is_bf16_supported=lambda *_, **__: True,
@@ -96,7 +126,12 @@ def _cuda(index: int) -> None:
     if hasattr(fake_tensor, "init_gpu_context"):  # it makes a tensor on the device
         _put(fake_tensor, init_gpu_context=lambda *_: None)
     _put(torch.cuda.graphs, _cuda_isCurrentStreamCapturing=lambda: False)
-    _put(torch._C, _cuda_getDevice=lambda: index, _cuda_setDevice=lambda device: None)
+    _put(
+        torch._C,
+        _cuda_getDevice=lambda: index,
+        _cuda_setDevice=lambda device: None,
+        _cuda_getDeviceCount=lambda: count,
+    )
     for name, answer in {
         "_cuda_getCurrentRawStream": lambda device: 0,
         "_cuda_cudaCachingAllocator_is_enabled": lambda: True,
@@ -115,7 +150,7 @@ def _accelerator(index: int) -> None:
     )
 
 
-def _interface(index: int) -> None:
+def _interface(index: int, count: int) -> None:
     cuda = interfaces.CudaInterface
     for name, answer in {
         "exchange_device": lambda device: index,
@@ -123,12 +158,13 @@ def _interface(index: int) -> None:
         "set_device": lambda device: None,
         "current_device": lambda: index,
         "is_available": lambda: True,
-        "device_count": lambda: 2,
+        "device_count": lambda: count,
         "synchronize": lambda *_: None,
-        "get_compute_capability": lambda *_: 90,
+        "get_raw_stream": lambda *_: 0,
+        "get_compute_capability": lambda *_: 10 * _H100.major + _H100.minor,
         "get_device_properties": lambda *_: _H100,
     }.items():
-        setattr(cuda, name, staticmethod(answer))
+        setattr(cuda, name, staticmethod(_as_torchs(answer)))
     cuda.Worker.get_device_properties = staticmethod(lambda *_: _H100)
     cuda.Worker.current_device = staticmethod(lambda: index)
 
@@ -149,6 +185,22 @@ def _inductor() -> None:
 _ANSWER = (1, 1, 32, 0) if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13) else (1, 32, 0)
 
 
+class _Event:
+    """Between two of them no time passes: of several configurations of a kernel the first is the fastest."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def record(self, *_: Any) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, end: Any) -> float:
+        return 1.0
+
+
 class _Launcher:
     """torch's launcher in C++."""
 
@@ -156,6 +208,10 @@ class _Launcher:
     def _load_kernel(*what: Any) -> tuple[int, ...]:
         loaded.append(what)
         return _ANSWER
+
+    @staticmethod
+    def _launch_kernel(*what: Any) -> None:
+        launched.append(what)
 
     @staticmethod
     def _unload_kernel(module: int) -> None:
@@ -175,9 +231,9 @@ def _triton(index: int) -> None:
         self.get_current_device = lambda: index
         self.set_current_device = lambda device: None
         self.get_current_stream = lambda device: 0
-        self.get_device_capability = lambda *_: (9, 0)
+        self.get_device_capability = lambda *_: (_H100.major, _H100.minor)
 
     driver.CudaDriver.__init__ = init
     driver.CudaDriver.is_active = staticmethod(lambda: True)
-    torch.utils._triton.has_triton = lambda *_, **__: True
+    _put(torch.utils._triton, has_triton=lambda *_, **__: True)
     triton.runtime.driver.set_active(driver.CudaDriver())

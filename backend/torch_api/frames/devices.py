@@ -1,0 +1,78 @@
+"""What is there beside the CPU. Code may ask for it, and Dynamo folds in what it is told, under no guard."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch._dynamo import graph_bytecode_inputs
+from torch._dynamo.source import CurrentStreamSource
+
+from .plain import NotServed
+
+# What tells one GPU from another of its kind: in no record, or no two hosts would share one.
+_OF_ONE = frozenset("uuid pci_bus_id pci_device_id pci_domain_id".split())
+
+
+def refuse_devices(*, gpus: bool) -> None:
+    """Raises NotServed where there is something that no record speaks of. gpus: whether NVIDIA's may be there."""
+    others = {"XPU": torch.xpu, "MPS": torch.backends.mps, "MTIA": torch.mtia}
+    found = [f"an {name}" for name, module in others.items() if module.is_available()]
+    if (own := torch._C._get_privateuse1_backend_name()) != "privateuseone":
+        found.append(f"a device {own!r}")
+    if (count := gpu_count()) and (not gpus or torch.version.hip):
+        found.insert(0, f"{count} GPU{'s' * (count > 1)}")
+    if found:
+        hint = "" if gpus or not count or torch.version.hip else "; WARMGRAPH_FRAMES=gpus restores them here as well"
+        raise NotServed(f"this host has {', '.join(found)}: frames were restored on CPUs only{hint}")
+    if count and torch.cuda.is_current_stream_capturing():
+        raise NotServed("a CUDA graph is being captured")
+
+
+@functools.cache
+def gpu_count() -> int:
+    """Starts no driver: NVML is asked."""
+    return int(torch.cuda.device_count())
+
+
+def devices_text() -> str:
+    """All GPUs that this process sees, and which is current. Starts CUDA, as any trace does where there is one."""
+    if not gpu_count():
+        return ""
+    index = torch.cuda.current_device()
+    default = torch.cuda.current_stream(index).stream_id == 0
+    return f"{index} {default} {_properties()}"
+
+
+@functools.cache
+def _properties() -> str:
+    found = []
+    for index in range(gpu_count()):
+        one = torch.cuda.get_device_properties(index)
+        names = (name for name in dir(one) if not name.startswith("_") and name not in _OF_ONE)
+        found.append([(name, str(getattr(one, name))) for name in names])
+    return f"{torch.version.cuda} {torch.backends.cudnn.version()} {found}"
+
+
+def of_one_device() -> frozenset[str]:
+    """Names by which code would ask which GPU of its kind it has; none where there is none."""
+    return _OF_ONE if gpu_count() else frozenset()
+
+
+def is_pinned(value: torch.Tensor) -> bool:
+    return bool(gpu_count() and value.device.type == "cpu" and value.is_pinned())
+
+
+def has_user_objects() -> bool:
+    """Whether the graph just traced refers to objects of this process (streams).
+
+    Where there is a GPU, Dynamo lists the current stream with each graph; the bytecode itself asks for it anew.
+    """
+    found = graph_bytecode_inputs.index_to_bytecode_constructor.values()
+    return not all(map(_asks_for_current_stream, found))
+
+
+def _asks_for_current_stream(constructor: Any) -> bool:
+    held = [cell.cell_contents for cell in constructor.__closure__ or ()]
+    return len(held) == 1 and isinstance(held[0], CurrentStreamSource)

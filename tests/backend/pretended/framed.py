@@ -1,0 +1,181 @@
+"""One fresh process with a pretended GPU that has memory: frames traced or restored, and what became of each.
+
+PRETENDED_GPU=LIBRARY PRETENDED_MEMORY=LIBRARY framed.py '{"index": 0, "count": 2, "name": ...}' CASE,...
+
+Kernels are launched and do nothing, so a case gives what its frame found out while it was traced, beside its result.
+"""
+
+import ctypes
+import json
+import os
+import sys
+
+ctypes.CDLL(os.environ["PRETENDED_GPU"], mode=ctypes.RTLD_GLOBAL)  # before torch
+
+import gpu  # noqa: E402
+import torch  # noqa: E402
+import torch._inductor.compile_fx  # noqa: E402  (before its names are replaced)
+
+import warmgraph  # noqa: E402
+
+
+def main():
+    pretended, cases = json.loads(sys.argv[1]), sys.argv[2].split(",")
+    gpu.pretend(**pretended)
+    gpu.with_memory(pretended["index"])
+    torch.manual_seed(0)
+    print(json.dumps({case: outcome(CASES[case]) for case in cases}))
+    warmgraph.flush()
+
+
+def outcome(case):
+    torch._dynamo.reset()
+    before, launched = warmgraph.stats(), len(gpu.launched)
+    function, inputs = case()
+    found = torch.compile(function, backend="warmgraph")(*inputs)
+    tensor, said = found if isinstance(found, tuple) else (found, None)
+    if tensor.requires_grad:
+        tensor.sum().backward()
+    after = warmgraph.stats()
+    why = {name: count - before["frames"].get(name, 0) for name, count in after["frames"].items()}
+    return {
+        **{name: after[name] - before[name] for name in ("restored", "traced", "hits", "misses", "bypasses")},
+        "why": [name for name, count in why.items() if count],
+        "launched": len(gpu.launched) - launched,
+        "result": [str(tensor.device), list(tensor.shape), said],
+        "eager": case()[0](*inputs)[1] if isinstance(found, tuple) else None,
+    }
+
+
+def new(*size):
+    return torch.ones(*size, device="cuda")
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+    def forward(self, x):
+        return x + self.two(torch.relu(self.one(x)))
+
+
+def inference():
+    model = Block().to("cuda")
+
+    def f(x):
+        with torch.no_grad():
+            return model(x)
+
+    return f, (new(4, 16),)
+
+
+def training():
+    return Block().to("cuda"), (new(4, 16),)
+
+
+def half():
+    model = Block().to("cuda")
+
+    def f(x):
+        with torch.autocast("cuda", torch.bfloat16):
+            return model(x).float()
+
+    return f, (new(4, 16),)
+
+
+def in_pieces():
+    def f(x):
+        y = x * 2
+        torch._dynamo.graph_break()
+        return y.relu() + 1
+
+    return f, (new(8, 8),)
+
+
+def on_the_host():
+    """A graph on the CPU, where there is a GPU."""
+    return lambda x: x.sin() + 1, (torch.ones(8),)
+
+
+def both():
+    return lambda x, y: x + y.to(x.device), (new(8), torch.ones(8))
+
+
+def made_there():
+    return lambda x: x + torch.arange(8, device="cuda"), (new(8),)
+
+
+def sizes():
+    x = new(6, 16)
+    torch._dynamo.mark_dynamic(x, 0)
+    return lambda x: (x * x.size(0)).sum(-1), (x,)
+
+
+def written():
+    def f(x, buffer):
+        buffer.add_(x)
+        return x * buffer
+
+    return f, (new(8), new(8))
+
+
+def capability():
+    def f(x):
+        major = torch.cuda.get_device_properties(x.device).major
+        return (x * 2 if major >= 9 else x * 3), major
+
+    return f, (new(8),)
+
+
+def how_many():
+    def f(x):
+        found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        return x * found, found
+
+    return f, (new(8),)
+
+
+def current():
+    def f(x):
+        found = torch.cuda.current_device()
+        return x * (found + 1), found
+
+    return f, (new(8),)
+
+
+def is_there():
+    def f(x):
+        return (x * 2 if x.is_cuda else x * 3), (x.is_cuda, str(x.device))
+
+    return f, (new(8),)
+
+
+def which_one():
+    """What tells one GPU from another of its kind."""
+
+    def f(x):
+        found = torch.cuda.get_device_properties(x.device).uuid
+        return (x * 2 if found == "a" else x * 3), found
+
+    return f, (new(8),)
+
+
+def as_text():
+    def f(x):
+        found = len(str(torch.cuda.get_device_properties(x.device)))
+        return x * found, found
+
+    return f, (new(8),)
+
+
+CASES = {
+    f.__name__: f
+    for f in (
+        *(inference, training, half, in_pieces, on_the_host, both, made_there, sizes, written),
+        *(capability, how_many, current, is_there, which_one, as_text),
+    )
+}
+
+if __name__ == "__main__":
+    main()

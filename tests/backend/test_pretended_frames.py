@@ -1,0 +1,102 @@
+"""Frames on a host with a GPU, which is pretended (`pretended/`) and whose memory is this machine's.
+
+Operators compute there; kernels are launched and do nothing. What a frame finds out of the device while it is traced is
+compared with eager code.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from warmgraph.backend import frames_unsupported
+from warmgraph.cache import read
+
+sys.path.append(str(Path(__file__).parent / "pretended"))
+
+from pretended_build import FOLDER, built, environment
+
+pytestmark = [
+    pytest.mark.skipif(torch.version.cuda is not None, reason="a torch with CUDA has operators of its own there"),
+    pytest.mark.skipif(frames_unsupported() is not None, reason=str(frames_unsupported())),
+]
+
+GRAPHS = "inference training half in_pieces on_the_host both made_there sizes written".split()
+FACTS = "capability how_many current is_there".split()
+REFUSED = {"which_one": "asks for uuid", "as_text": "a GPU's properties as text"}
+HERE = {"index": 0, "count": 2}
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("libraries")
+    return {"PRETENDED_GPU": built("device", folder), "PRETENDED_MEMORY": built("memory", folder)}
+
+
+@pytest.fixture
+def run(tmp_path, libraries):
+    """`run(cases, pretended=..., frames="gpus")`: what became of each case in a fresh process."""
+
+    def run(cases, pretended=HERE, frames="gpus"):
+        env = environment(tmp_path, **libraries) | {"WARMGRAPH_STRICT": "1"}
+        env |= {} if frames is None else {"WARMGRAPH_FRAMES": frames}
+        command = [sys.executable, str(FOLDER / "framed.py"), json.dumps(pretended), ",".join(cases)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-4000:]
+        found = json.loads(done.stdout.splitlines()[-1])
+        for case, one in found.items():
+            assert one["result"][2] == one["eager"], case
+        return found
+
+    return run
+
+
+def test_frames_are_restored(run):
+    """The same graphs are loaded, and as many kernels launched: nothing is benchmarked again."""
+    cold, warm = run(GRAPHS + FACTS), run(GRAPHS + FACTS)
+    for case, first in cold.items():
+        second = warm[case]
+        assert (first["traced"], first["restored"], first["bypasses"]) == (second["restored"], 0, 0), (case, first)
+        assert (second["traced"], second["misses"], second["bypasses"]) == (0, 0, 0), (case, second)
+        assert second["hits"] == first["misses"] + first["hits"] > 0, case
+        assert 0 <= second["launched"] <= first["launched"], case
+        assert second["launched"] > 0 or case == "on_the_host", case
+        assert second["result"] == first["result"], case
+
+
+def test_another_gpu_is_traced_for(run):
+    run(FACTS)
+    for other in ({"major": 8}, {"name": "another"}, {"total_memory": 40 << 30}, {"warp_size": 64}, {"count": 1}):
+        found = run(FACTS, HERE | other)
+        assert {case: one["restored"] for case, one in found.items()} == dict.fromkeys(FACTS, 0), other
+    assert {one["traced"] for one in run(FACTS, HERE | {"count": 1}).values()} == {0}
+
+
+def test_each_device_of_a_host_has_records_of_its_own(run):
+    run(FACTS)
+    assert all(one["restored"] == 0 for one in run(FACTS, {"index": 1, "count": 2}).values())
+    assert all(one["traced"] == 0 for one in run(FACTS, {"index": 1, "count": 2}).values())
+
+
+def test_another_of_the_same_kind_is_served(run):
+    """Another host's, say; unless code asks which one it is."""
+    run([*FACTS, *REFUSED])
+    found = run([*FACTS, *REFUSED], HERE | {"uuid": "another"})
+    assert {case for case, one in found.items() if one["traced"]} == set(REFUSED)
+
+
+def test_what_tells_one_gpu_from_another_is_refused(run, tmp_path):
+    run(REFUSED)
+    told = [event["detail"] for event in read(tmp_path / "store" / "journal") if event["outcome"] == "traced"]
+    for why in REFUSED.values():
+        assert any(why in detail for detail in told), told
+
+
+def test_by_default_frames_are_traced_where_there_is_a_gpu(run):
+    for frames in (None, "1"):
+        found = run(["inference", "on_the_host"], frames=frames)
+        assert all((one["restored"], one["hits"] + one["misses"]) == (0, 1) for one in found.values()), found
