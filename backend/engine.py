@@ -59,7 +59,7 @@ class Engine(Struct):
             return emptying(self.compile(flat.gm, flat.inputs, patches), flat)
         report = Report(self.journal, place_of(gm), self.compiler.name)
         strict = self.settings.strict
-        choices = KeptChoices(self.cache.learning, report)
+        choices = KeptChoices(self.cache, report)
         with patched_settings(patches), watching(gm, report.skipped, choices, strict=strict), ddp.backwards_at_once():
             found = attempt("hash", self.settings.strict, self._key, gm, inputs, report)
             if isinstance(found, Failure):

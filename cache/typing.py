@@ -23,6 +23,7 @@ class Role(str, Enum):
     GRAPH_TEXT = "graph-text"
     FRAME = "frame"  # what one trace of one frame made, and its guards
     GRAPH = "graph"  # a graph that is run as it is
+    KERNEL = "kernel"  # one that was compiled after its graph's entry was made
 
 
 class BlobRef(Struct, frozen=True):

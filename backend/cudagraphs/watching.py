@@ -39,11 +39,14 @@ OnSkip = Callable[[Reason, str], None]
 class Choices(Protocol):
     """What is known of the configurations of a graph's Triton kernels."""
 
-    def tuned(self, kernel: str, choice: str) -> None:
-        """A Triton kernel's configuration was chosen, at its first launch."""
+    def tuned(self, kernel: str, choice: str, late: Any = None) -> None:
+        """A Triton kernel's configuration was chosen, at its first launch. late: where its entry does not have it."""
 
     def known(self) -> Mapping[str, str]:
         """What was chosen elsewhere, by kernel."""
+
+    def late(self, kernel: str, choice: str) -> Any:
+        """A chosen configuration that its entry does not have; None where nobody kept it."""
 
 
 class CudagraphTracker:

@@ -168,7 +168,7 @@ def _load_piece(reference: Mapping[str, Any], engine: Any, place: Place, *, coun
     patches = patches_of(reference)
     key = Key((), reference["slots"], 0, uses_cpu=True, groups=tuple(reference["groups"]))
     heard = report.skipped if counts else _unheard
-    choices = KeptChoices(engine.cache.learning, report)
+    choices = KeptChoices(engine.cache, report)
     with report.phase("load"), patched_settings(patches), watching(_empty(), heard, choices):
         run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
     if counts:

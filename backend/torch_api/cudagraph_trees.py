@@ -187,6 +187,11 @@ def may_scale(kernel: Any) -> bool:
     )
 
 
+def descends(kernel: Any) -> bool:
+    """Whether coordinate descent tries other configurations of an autotuner at its first launch."""
+    return bool(kernel.inductor_meta.get("coordinate_descent_tuning"))
+
+
 def cache_dir() -> str:
     """Where Inductor keeps its files in this process."""
     from torch._inductor.runtime.cache_dir_utils import cache_dir as of_inductor

@@ -80,6 +80,18 @@ PATCHES = {
         ("self",),
         "Triton's choices",
     ),
+    "choices by descent": Patch(
+        "torch._inductor.runtime.triton_heuristics",
+        "CachingAutotuner.coordinate_descent_tuning",
+        ("self", "launcher"),
+        "Triton's choices",
+    ),
+    "late configurations": Patch(
+        "torch._inductor.runtime.triton_heuristics",
+        "CachingAutotuner._precompile_config",
+        ("self", "cfg"),
+        "Triton's choices",
+    ),
     "sizes": Patch("torch._dynamo.pgo", "update_automatic_dynamic", ("tx", "name", "entry"), "profiles of sizes"),
     "frames": Patch(
         "torch._dynamo.convert_frame",

@@ -7,6 +7,7 @@ compared with eager code.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,10 +42,11 @@ def libraries(tmp_path_factory):
 def run(tmp_path, libraries):
     """`run(cases, pretended=..., frames="gpus")`: what became of each case in a fresh process."""
 
-    def run(cases, pretended=HERE, frames="gpus"):
+    def run(cases, pretended=HERE, frames="gpus", mode=()):
         env = environment(tmp_path, **libraries) | {"WARMGRAPH_STRICT": "1"}
         env |= {} if frames is None else {"WARMGRAPH_FRAMES": frames}
-        command = [sys.executable, str(FOLDER / "framed.py"), json.dumps(pretended), ",".join(cases)]
+        command = [sys.executable, str(FOLDER / "framed.py"), json.dumps(pretended), ",".join(cases), *mode]
+        shutil.rmtree(tmp_path / "inductor", ignore_errors=True)
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[-4000:]
         found = json.loads(done.stdout.splitlines()[-1])
@@ -66,6 +68,16 @@ def test_frames_are_restored(run):
         assert 0 <= second["launched"] <= first["launched"], case
         assert second["launched"] > 0 or case == "on_the_host", case
         assert second["result"] == first["result"], case
+
+
+@pytest.mark.parametrize("frames", ["gpus", "0"])
+def test_what_was_tuned_is_not_tuned_again(run, frames):
+    """Coordinate descent compiles configurations after the entry was made: the chosen one is kept beside it."""
+    cold, warm = (run(["tuned"], frames=frames, mode=["max-autotune-no-cudagraphs"])["tuned"] for _ in range(2))
+    assert (cold["misses"], warm["hits"]) == (1, 1)
+    assert cold["launched"] > 20 and cold["started"] > 5, cold
+    assert (warm["launched"], warm["started"]) == (1, 0), warm
+    assert warm["grids"] == cold["grids"][-1:]
 
 
 def test_another_gpu_is_traced_for(run):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any
 
 import torch
-from torch._inductor.triton_bundler import TritonBundler
+from torch._inductor.triton_bundler import TritonBundler, TritonKernelArtifact, TritonKernelArtifacts
 
 
 def without_launchers(graph: Any) -> None:
@@ -47,6 +48,37 @@ def binaries_alone(graph: Any) -> None:
             kernel = dataclasses.replace(kernel, artifacts=binary)
         kernels.append(kernel)
     graph._triton_bundle = dataclasses.replace(bundle, kernel_artifacts=kernels)
+
+
+def with_binary(result: Any, binary: bytes) -> Any:
+    """A copy of one compiled configuration of a kernel, with its binary, that serialises."""
+    result = copy.copy(result)
+    result.kernel = copy.copy(result.kernel)  # without what it is loaded as
+    vars(result.kernel).pop("C_impl", None)
+    result.kernel.cubin_raw = binary
+    return result
+
+
+def take_configuration(graph: Any, autotuner: Any, result: Any) -> None:
+    """Let one of the kernels in a graph's bundle have `result` (of `with_binary`) for its only configuration.
+
+    Its binary goes the way of the others: torch writes files whole.
+    """
+    from torch._inductor.runtime.runtime_utils import triton_hash_to_path_key
+
+    kernel, bundle = result.kernel, graph._triton_bundle
+    binary, kernel.cubin_raw = kernel.cubin_raw, None
+    file = TritonKernelArtifact(f"{kernel.name}{_binary_ending(result)}", binary)
+    device = result.compile_meta.get("device", 0)
+    added = TritonKernelArtifacts(triton_hash_to_path_key(kernel.hash), device, [file])
+    graph._triton_bundle = dataclasses.replace(bundle, kernel_artifacts=[*bundle.kernel_artifacts, added])
+    autotuner.compile_results = [result]
+
+
+def _binary_ending(result: Any) -> str:
+    from torch._inductor.utils import GPU_KERNEL_BIN_EXTS
+
+    return str(GPU_KERNEL_BIN_EXTS["hip" if torch.version.hip else result.compile_meta["device_type"]])
 
 
 def emit_triton(graph: Any) -> None:

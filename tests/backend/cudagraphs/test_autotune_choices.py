@@ -55,7 +55,7 @@ def process():
     """Another process: nothing is known but what is in the store."""
     report = Report(None, Place("f", "f.py", 1), "warmgraph")
     report._key = types.SimpleNamespace(id=KEY)
-    return KeptChoices(open_cache(settings()).learning, report)
+    return KeptChoices(open_cache(settings()), report)
 
 
 def loaded(writer, **kernels):
@@ -140,7 +140,7 @@ def test_a_loaded_kernel_keeps_its_choice_in_this_process_s_folder(tmp_path, mon
 def test_a_choice_that_the_entry_does_not_hold_changes_nothing(line):
     """It was found by coordinate descent, or is no choice at all."""
     writer, name = process(), tuned.kernel_name("a")
-    writer._profiles.learn(choices_key(KEY), profile_of({line.format(name=name): today()}), "a test")
+    writer._cache.learning.learn(choices_key(KEY), profile_of({line.format(name=name): today()}), "a test")
     assert flush(60)
     kernel = loaded(writer, a=Kernel(16, 32))["a"]
     assert kernel.blocks == [16, 32]
@@ -161,10 +161,10 @@ def test_a_kernel_with_one_configuration_asks_nobody():
     assert loaded(writer, a=Kernel(16))["a"].blocks == [16]
 
 
-def test_what_a_process_adds_for_one_graph_is_bounded_and_each_once():
+def test_what_a_process_adds_for_one_graph_is_bounded_and_each_once(monkeypatch):
     """However many kernels it launches; and a choice that is told again is not written again."""
     writer, written = process(), []
-    writer._profiles.learn = lambda key, profile, about: written.extend(profile.lines)
+    monkeypatch.setattr(writer._cache.learning, "learn", lambda key, profile, about: written.extend(profile.lines))
     for number in [*range(kept_choices.MAX_LINES + 10), 0]:
         writer.tuned(f"{number:032x}", "0" * 16)
     assert len(written) == len(parsed_choices(written)) == kept_choices.MAX_LINES
@@ -172,7 +172,7 @@ def test_what_a_process_adds_for_one_graph_is_bounded_and_each_once():
 
 def test_a_bypassed_graph_keeps_no_choice():
     """It has no key, so that nobody would find it."""
-    writer = KeptChoices(open_cache(settings()).learning, Report(None, Place("f", "f.py", 1), "warmgraph"))
+    writer = KeptChoices(open_cache(settings()), Report(None, Place("f", "f.py", 1), "warmgraph"))
     writer.tuned("ab" * 16, "0" * 16)
     assert flush(60)
     assert writer._told == set()

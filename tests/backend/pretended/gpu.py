@@ -12,6 +12,7 @@ only its properties. What asks the driver is answered here, and in device.cpp. T
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import types
 from typing import Any
@@ -186,7 +187,7 @@ _ANSWER = (1, 1, 32, 0) if tuple(map(int, torch.__version__.split(".")[:2])) >= 
 
 
 class _Event:
-    """Between two of them no time passes: of several configurations of a kernel the first is the fastest."""
+    """Of several configurations of a kernel the one whose grid is closest to 64 programs is the fastest."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -198,7 +199,7 @@ class _Event:
         pass
 
     def elapsed_time(self, end: Any) -> float:
-        return 1.0
+        return abs(math.log2(launched[-1][1] * launched[-1][2] / 64)) + 1 if launched else 1.0
 
 
 class _Launcher:
