@@ -3,9 +3,13 @@
 from pathlib import Path
 
 import pytest
+from warmgraph.backend.torch_api import versions
 
 pytestmark = pytest.mark.gpu
 
+# Seen with backend="inductor" as well: a piece of a graph that writes to an earlier recording's output is given None for
+# it, and torch's launcher ends the process.
+ENDS_2_11 = pytest.mark.skipif(versions.at_hand() == (2, 11), reason="torch 2.11 itself ends in a segmentation fault")
 PROGRAM = Path(__file__).with_name("mutations.py")
 
 
@@ -25,7 +29,7 @@ def both(run_in, fresh_host, tmp_path):
     return both
 
 
-@pytest.mark.parametrize("kind", ["none", "buffers", "earlier_graphs"])
+@pytest.mark.parametrize("kind", ["none", "buffers", pytest.param("earlier_graphs", marks=ENDS_2_11)])
 def test_what_cuda_graphs_manage_is_recorded(kind, both):
     """Nothing written to; a buffer, which does not move; a tensor that an earlier recording made."""
     found = both(kind)
@@ -51,6 +55,7 @@ def test_a_function_seen_as_the_fourth_kind_stays_so_at_its_place(both):
     assert found["recordings"][-1] > 0
 
 
+@ENDS_2_11
 def test_one_that_becomes_it_later_is_caught(both):
     """Recorded while its input was an earlier recording's; results stay right when the caller passes its own."""
     found = both("others_later")

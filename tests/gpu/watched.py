@@ -3,9 +3,9 @@
     watched.py CASE MODE
 
 Noted are processes that are started, Triton's compiler, and benchmarks; the cases are those of `worker.py`.
-MODE may be `tuned`: max-autotune without coordinate descent, which torch's modes of that name always have.
 """
 
+import functools
 import json
 import sys
 
@@ -32,6 +32,7 @@ import warmgraph  # noqa: E402
 def watch(owner, name):
     original = getattr(owner, name)
 
+    @functools.wraps(original)  # warmgraph looks at what it takes
     def called(*args, **named):
         NOTED.append(f"{name} of {getattr(owner, '__name__', owner)}")
         return original(*args, **named)
@@ -51,8 +52,7 @@ def main():
                 watch(owner, name)
     torch.zeros(1, device="cuda")
     before = len(NOTED)
-    named = {"options": {"max_autotune": True}} if mode == "tuned" else {"mode": mode}
-    compiled = run(CASES[case](lambda f, **more: torch.compile(f, backend="warmgraph", **named, **more)))
+    compiled = run(CASES[case](lambda f, **more: torch.compile(f, backend="warmgraph", mode=mode, **more)))
     done = NOTED[before:]
     warmgraph.flush()
     stats = warmgraph.stats()
