@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +28,7 @@ from ..reporting.report import Place, Report
 from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
 from ..torch_api.frames.seen import Seen, seen
+from ..torch_api.operators import has_one_overload, in_graphs, overload_named
 from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
 
@@ -82,7 +82,8 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
     _refuse_policy(devices)
     if not all(isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)) for value in request.inputs):
         raise Refused("its graph takes something that is no tensor and no number")
-    around, own = _around(compiler, devices), request.key.digests()
+    operators = sorted({one.name() for one in in_graphs(gm)})
+    around, own = _around(compiler, _calling(operators), devices), request.key.digests()
     if different := [name for name in _AROUND if own[name] != around[name]]:
         raise Refused(f"its graph's key says more than a frame's can: {', '.join(different)}")
     return {
@@ -93,6 +94,7 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         "groups": list(request.key.groups),
         "devices": devices,
         "around": around,
+        "operators": operators,
     }
 
 
@@ -101,17 +103,30 @@ def _refuse_policy(devices: Sequence[str]) -> None:
         raise Refused("a cudagraph_policy is asked about its graph with inputs that only a trace has")
 
 
-def _around(compiler: Compiler, devices: Sequence[str]) -> dict[str, str]:
-    """Digests of the parts around a graph, of one on these devices that does nothing. Settings must be patched."""
-    gm = _empty()
+def operators_in(references: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Custom operators that graphs call, so that what these are made of is compared."""
+    return {name for reference in references for piece in reference["pieces"] for name in piece["operators"]}
+
+
+def _around(compiler: Compiler, gm: GraphModule, devices: Sequence[str]) -> dict[str, str]:
+    """Digests of the parts around a graph, of one on these devices that does nothing else. Settings must be patched."""
     context = key_context(gm, [], compiler.name, compiler.settings())
     digests = key_of(gm, [], replace(context, devices=[*map(torch.device, devices)])).digests()
     return {name: digests[name] for name in _AROUND}
 
 
-@functools.cache
-def _empty() -> GraphModule:
+def _calling(operators: Sequence[str]) -> GraphModule:
+    """A graph that calls these, and does nothing. Raises Refused for one that is not registered, or that has overloads:
+    which of them is called torch decides among those that it knew when it was first asked.
+    """
     graph = Graph()
+    for name in operators:
+        try:
+            graph.call_function(overload_named(name))
+        except AttributeError:
+            raise Refused(f"operator {name} is not registered") from None
+        if not has_one_overload(name):
+            raise Refused(f"operator {name} has several overloads")
     graph.output(())
     return GraphModule(torch.nn.Module(), graph)
 
@@ -130,7 +145,7 @@ def check_around(
     """Raises Refused where the settings, modes, machine or torch itself are not what the graph was compiled under."""
     checked: list[Any] = []
     for piece in reference["pieces"]:
-        if (surroundings := (piece["patches"], piece["devices"], piece["around"])) not in checked:
+        if (surroundings := [piece[name] for name in ("patches", "devices", "around", "operators")]) not in checked:
             checked.append(surroundings)
             _check_piece(piece, compiler, refusal)
 
@@ -140,10 +155,11 @@ def _check_piece(
 ) -> None:
     with patched_settings(patches_of(reference)):
         _refuse_policy(reference["devices"])
-        if (bypass := refusal(_empty(), []) or compiler.refusal()) is not None:
+        gm = _calling(reference["operators"])
+        if (bypass := refusal(gm, []) or compiler.refusal()) is not None:
             raise Refused(f"nothing is cached now: {bypass.detail}")
         try:
-            now = _around(compiler, reference["devices"])
+            now = _around(compiler, gm, reference["devices"])
         except Uncacheable as bad:
             raise Refused(f"around its graph: {bad}") from None
     if different := [name for name in _AROUND if now[name] != reference["around"].get(name)]:
@@ -169,8 +185,8 @@ def _load_piece(reference: Mapping[str, Any], engine: Any, place: Place, *, coun
     key = Key((), reference["slots"], 0, uses_cpu=True, groups=tuple(reference["groups"]))
     heard = report.skipped if counts else _unheard
     choices = KeptChoices(engine.cache, report)
-    with report.phase("load"), patched_settings(patches), watching(_empty(), heard, choices):
-        run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
+    with report.phase("load"), patched_settings(patches), watching(_calling(()), heard, choices):
+        run = load_alone(found, Request(key, _calling(()), [], patches, report), engine.compiler)
     if counts:
         engine.agree(found, report)
         report.hit(found)

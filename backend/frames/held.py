@@ -15,11 +15,16 @@ import torch
 
 from ..torch_api import compile as compat
 from ..torch_api.frames.state import HigherOrderOperator
+from ..torch_api.operators import overload_names
 from .classes import is_heap_type, name_of
 
 NATIVE_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 OPERATORS = (compat.OpOverload, compat.OpOverloadPacket, HigherOrderOperator)
+DESCRIPTORS = (
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
+    types.ClassMethodDescriptorType,
+)  # fmt: skip
 _CALLED = (types.FunctionType, types.BuiltinFunctionType, type, *OPERATORS)
 _SEQUENCES, _SETS, _TABLES = (tuple, list, collections.deque), (set, frozenset), (dict, types.MappingProxyType)
 # Plain, too, and said by whoever says functions.
@@ -38,6 +43,12 @@ def attributes_of(value: Any) -> dict[str, Any]:
             with contextlib.suppress(AttributeError):  # it holds nothing
                 found[name] = slot.__get__(value, base)
     return found
+
+
+def names_on_operator(value: Any, asked: set[str]) -> list[str]:
+    """Which of these names an operator has, or will have: torch adds to it as it is used."""
+    overloads = overload_names(value) if isinstance(value, compat.OpOverloadPacket) else ()
+    return sorted(asked & {*vars(value), *overloads})
 
 
 class Slots:

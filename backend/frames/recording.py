@@ -36,7 +36,7 @@ from .codes import (
     nested,
     users_code,
 )
-from .graphs import reference_of
+from .graphs import operators_in, reference_of
 from .reached import everything_is_asked, free_numbers, one_text, reach, sharing_of
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
@@ -59,6 +59,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     values = Values()
     installed = _installed(graph, frame, seen, values)
     graphs = _graphs(graph, installed, seen)  # before all that takes long
+    if ran := seen.operators - operators_in(graphs.values()):
+        raise Refused(f"operator {min(ran)} ran while it was traced, and is in none of its graphs")
     live = Live(graph.local_scope, graph.global_scope)
     table, texts = SourceTable(), Texts()
     known = {

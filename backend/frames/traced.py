@@ -19,8 +19,8 @@ from typing import Any
 from ..torch_api.frames.plain import Refused, named, stands_by_name
 from .classes import counted, is_heap_type, is_known, is_librarys, module_of
 from .codes import is_chance, is_of_a_process, nested
-from .held import FIELD, attributes_of, is_mark, is_said
-from .values import DESCRIPTORS, Values
+from .held import DESCRIPTORS, FIELD, attributes_of, is_mark, is_said
+from .values import Values
 
 _DEEPEST = 6
 

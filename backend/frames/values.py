@@ -35,6 +35,7 @@ from ..torch_api.frames.state import (
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
 from .held import (
+    DESCRIPTORS,
     FIELD,
     NATIVE_CONSTANTS,
     OPERATORS,
@@ -45,13 +46,10 @@ from .held import (
     is_native_enum,
     keys_of,
     member_text,
+    names_on_operator,
     plain_text,
 )
 
-DESCRIPTORS = (
-    types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.ClassMethodDescriptorType,
-)  # fmt: skip
 _KEYS: Any = type({}.keys())
 _MAX_KEYS = 5_000
 _SPECIAL: Any = type(typing.Optional)  # Union, Literal, ...
@@ -294,6 +292,8 @@ class Values:
             return self.classes.text(value)
         if isinstance(value, (list, tuple, collections.deque)):
             return f"{name_of(type(value))} {len(value)}"
+        if isinstance(value, (compat.OpOverload, compat.OpOverloadPacket)):
+            return f"{self.identity(value)} {names_on_operator(value, asked)}"
         if isinstance(value, types.ModuleType):  # of its names see `spaces`
             if is_namespace_of_operators(value):  # torch finds them as they are asked for
                 return operators_in(value, asked)

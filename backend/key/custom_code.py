@@ -39,9 +39,8 @@ def custom_code(gm: GraphModule) -> dict[str, Any]:
     found = _replacements()
     for module in graph_modules(gm):
         for node in module.graph.nodes:
-            for overload in overloads(node.target):
-                name = overload.name()
-                if overload.namespace not in TORCH_NAMESPACES and name not in found:
+            for overload in operators.users_operators(node.target):
+                if (name := overload.name()) not in found:
                     found[name] = _describe_operator(overload)
     return found
 
@@ -141,7 +140,7 @@ def _reached_operator(value: Any) -> str | None:
 
 def _inner_operator(within: frozenset[str], value: Any) -> str | None:
     """An operator that another one's backward or fake calls. One that leads back to itself is described already."""
-    found = [value._opoverload] if isinstance(value, operators.CustomOpDef) else overloads(value)
+    found = [value._opoverload] if isinstance(value, operators.CustomOpDef) else operators.overloads(value)
     if not found or found[0].namespace in TORCH_NAMESPACES:
         return None
     told = {one.name(): None if one.name() in within else _describe_operator(one, within) for one in found}
@@ -210,15 +209,6 @@ def _symmetric_memory(entry: Any) -> list[str]:
     return list(getattr(holder, "_symm_mem_args", None) or ())
 
 
-def overloads(target: Any) -> list[Any]:
-    """The dispatcher operators that a call target stands for."""
-    if isinstance(target, operators.OpOverload):
-        return [target]
-    if isinstance(target, operators.OpOverloadPacket):
-        return [getattr(target, name) for name in target.overloads()]
-    return []
-
-
 def python_implementations(overload: Any) -> dict[str, Any]:
     """Role -> Python function that tracing a custom operator may inline or rely on (`torch.library`).
 
@@ -237,8 +227,7 @@ def python_implementations(overload: Any) -> dict[str, Any]:
         if torch.Tag.pointwise in overload.tags:  # Inductor calls it on uniform constants while it compiles
             found |= {"implementation": definition._init_fn, **_by_device(definition._backend_fns)}
     entry = operators.simple_registry.singleton.find(overload.name())
-    if entry.fake_impl.kernel is not None:
-        found.setdefault("fake", entry.fake_impl.kernel.func)
+    found.setdefault("fake", operators.fake_of(overload.name()))
     for role, function in _by_class(entry.torch_dispatch_rules._data).items():
         found.setdefault(role, function)
     for dispatch_key, function in overload.py_kernels.items():

@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import torch
 from torch._C._dynamo.guards import dict_version
 from torch._decomp import global_decomposition_table
 from torch._decomp.decompositions_for_rng import extra_random_decomps
+from torch._guards import active_fake_mode
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._library import simple_registry
 from torch._library.custom_ops import OPDEFS, CustomOpDef
 from torch._library.triton import get_triton_kernels_for_op
-from torch._ops import OpOverload, OpOverloadPacket, _higher_order_ops
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket, _higher_order_ops
 from torch._prims_common import _computation_dtype_map
 from torch._subclasses import fake_impls
-from warmgraph.hashing import TORCH_NAMESPACES
+from torch.fx import GraphModule
+from warmgraph.hashing import TORCH_NAMESPACES, graph_modules, is_torch_or_stdlib
 
 __all__ = [
     "OPDEFS",
@@ -42,6 +45,82 @@ def import_inductor() -> None:
     """Everything that Inductor looks up while it compiles."""
     import torch._inductor.compile_fx
     import torch._inductor.fx_passes.reinplace  # noqa: F401
+
+
+def overloads(target: Any) -> list[Any]:
+    """The dispatcher operators that a call target stands for."""
+    if isinstance(target, OpOverload):
+        return [target]
+    if isinstance(target, OpOverloadPacket):
+        return [getattr(target, name) for name in target.overloads()]
+    return []
+
+
+def overload_names(packet: Any) -> list[str]:
+    """As they are now: a user may define more after torch has counted them. torch's own do not change."""
+    name = packet._qualified_op_name
+    if name.partition("::")[0] in TORCH_NAMESPACES:
+        return list(packet.overloads())
+    all_names = (one.partition(".") for one in torch._C._dispatch_get_all_op_names())
+    return [overload or "default" for one, _, overload in all_names if one == name]
+
+
+def users_operators(target: Any) -> list[Any]:
+    """Those that do not come with torch."""
+    return [one for one in overloads(target) if one.namespace not in TORCH_NAMESPACES]
+
+
+def in_graphs(gm: Any) -> list[Any]:
+    """The users' operators that a graph and those within it call."""
+    return [one for inner in graph_modules(gm) for node in inner.graph.nodes for one in users_operators(node.target)]
+
+
+def called(target: Any, args: Any) -> list[Any]:
+    """The users' operators that `target(*args)` runs on fake tensors: itself, or those in graphs that a higher-order
+    operator of torch's is given (`torch.cond`). Empty where anything else may run, or where tensors are not fake ones.
+    """
+    found = users_operators(target)
+    if isinstance(target, HigherOrderOperator) and is_torch_or_stdlib(type(target).__module__):
+        found = [one for gm in args if isinstance(gm, GraphModule) for one in in_graphs(gm)]
+    mode = active_fake_mode() if found else None
+    return found if mode is not None and not mode.propagate_real_tensors else []
+
+
+def runs_more(overload: Any) -> bool:
+    """Whether code of the user's beside its fake and `setup_context` may run where an operator meets fake tensors."""
+    name = overload.name()
+    definition, entry = OPDEFS.get(name.partition(".")[0]), simple_registry.singleton.find(name)
+    if overload.py_kernels or overload.python_key_table or entry.torch_dispatch_rules._data:
+        return True
+    if definition is not None:
+        return definition._vmap_fn is not None or bool(definition._torch_dispatch_fns)
+    return entry.fake_impl.kernel is None
+
+
+def has_one_overload(name: str) -> bool:
+    """Whether a packet can stand for no other operator, whenever torch counted its overloads."""
+    _, found = torch._C._jit_get_operation(name.partition(".")[0])
+    return len(found) == 1
+
+
+def fake_of(name: str) -> Any:
+    """The user's own function, or None."""
+    kernel = simple_registry.singleton.find(name).fake_impl.kernel
+    return None if kernel is None else unwrapped(kernel.func)
+
+
+def unwrapped(fake: Any) -> Any:
+    """`torch.library.register_fake` wraps a function into one that notes its first call."""
+    if getattr(fake, "__qualname__", None) == "_check_pystubs_once.<locals>.inner":
+        return dict(zip(fake.__code__.co_freevars, fake.__closure__, strict=True))["func"].cell_contents
+    return fake
+
+
+def overload_named(name: str) -> Any:
+    """By `OpOverload.name()`. Raises AttributeError for one that is not registered."""
+    namespace, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
 def is_users(target: Any) -> bool:

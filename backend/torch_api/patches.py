@@ -39,6 +39,8 @@ _AOT_CACHE = "torch._functorch._aot_autograd.autograd_cache"
 _TREES = "torch._inductor.cudagraph_trees"
 _MESH = "torch.distributed.device_mesh"
 _GROUPS = "torch.distributed.distributed_c10d"
+_TUNING = "torch._inductor.runtime.triton_heuristics"
+_CHOICES = "Triton's choices"
 _RANKS = "results that ranks share"
 _FRAMES = "restored frames"
 _BUILDER = "torch._dynamo.variables.builder"
@@ -72,26 +74,11 @@ PATCHES = {
         "torch._inductor.triton_bundler",
         "TritonBundler.put_static_autotuner",
         ("cls", "key", "kernel"),
-        "Triton's choices",
+        _CHOICES,
     ),
-    "choices": Patch(
-        "torch._inductor.runtime.triton_heuristics",
-        "CachingAutotuner.autotune_to_one_config",
-        ("self",),
-        "Triton's choices",
-    ),
-    "choices by descent": Patch(
-        "torch._inductor.runtime.triton_heuristics",
-        "CachingAutotuner.coordinate_descent_tuning",
-        ("self", "launcher"),
-        "Triton's choices",
-    ),
-    "late configurations": Patch(
-        "torch._inductor.runtime.triton_heuristics",
-        "CachingAutotuner._precompile_config",
-        ("self", "cfg"),
-        "Triton's choices",
-    ),
+    "choices": Patch(_TUNING, "CachingAutotuner.autotune_to_one_config", ("self",), _CHOICES),
+    "choices by descent": Patch(_TUNING, "CachingAutotuner.coordinate_descent_tuning", ("self", "launcher"), _CHOICES),
+    "late configurations": Patch(_TUNING, "CachingAutotuner._precompile_config", ("self", "cfg"), _CHOICES),
     "sizes": Patch("torch._dynamo.pgo", "update_automatic_dynamic", ("tx", "name", "entry"), "profiles of sizes"),
     "frames": Patch(
         "torch._dynamo.convert_frame",
@@ -103,6 +90,9 @@ PATCHES = {
     "values": Patch(_BUILDER, "VariableBuilder.__call__", ("self", "value"), _FRAMES),
     "static inputs": Patch(_BUILDER, "VariableBuilder.mark_static_input", ("self", "value", "guard"), _FRAMES),
     "guards left out": Patch("torch._dynamo.guards", "install_guard", ("guards", "skip"), _FRAMES, everywhere=True),
+    "nodes that run": Patch(
+        "torch._dynamo.utils", "run_node", ("tracer", "node", "args", "kwargs", "nnmodule"), _FRAMES
+    ),
     "installed globals": Patch(
         "torch._dynamo.output_graph", "OutputGraph.install_global_unsafe", ("self", "name", "value"), _FRAMES
     ),

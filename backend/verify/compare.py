@@ -10,8 +10,8 @@ from msgspec import Struct
 from torch.fx import GraphModule
 from warmgraph.hashing import HOOKS, graph_modules, is_higher_order, lifted_tensors
 
-from ..key.custom_code import overloads
 from ..torch_api import compile as compat
+from ..torch_api.operators import overloads
 
 Run = Callable[..., Any]
 

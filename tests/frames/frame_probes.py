@@ -14,6 +14,7 @@ import probes_functions  # noqa: F401
 import probes_identity  # noqa: F401
 import probes_library  # noqa: F401
 import probes_modules  # noqa: F401
+import probes_operators  # noqa: F401
 import probes_process  # noqa: F401
 import probes_sourceless  # noqa: F401
 import probes_values  # noqa: F401

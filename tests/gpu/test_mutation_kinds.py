@@ -7,8 +7,8 @@ from warmgraph.backend.torch_api import versions
 
 pytestmark = pytest.mark.gpu
 
-# Seen with backend="inductor" as well: a piece of a graph that writes to an earlier recording's output is given None for
-# it, and torch's launcher ends the process.
+# Seen with backend="inductor" as well: a piece of a graph that writes to an earlier recording is given None for its
+# output, and the launcher ends the process.
 ENDS_2_11 = pytest.mark.skipif(versions.at_hand() == (2, 11), reason="torch 2.11 itself ends in a segmentation fault")
 PROGRAM = Path(__file__).with_name("mutations.py")
 

@@ -26,10 +26,9 @@ from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of, ranks_text
 from ..classes import counted, is_known, is_librarys, name_of
 from ..codes import asked_names, code_digest
-from ..held import FIELD, OPERATORS, attributes_of
+from ..held import DESCRIPTORS, FIELD, OPERATORS, attributes_of
 from ..program import is_installed
 from ..rules import COMPARED
-from ..values import DESCRIPTORS
 from .containers import (
     Lines,
     Walking,

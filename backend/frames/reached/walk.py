@@ -20,8 +20,7 @@ from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
 from ..classes import counted, name_of
-from ..held import OPERATORS, is_mark, is_native_enum, member_text
-from ..values import DESCRIPTORS
+from ..held import DESCRIPTORS, OPERATORS, is_mark, is_native_enum, member_text
 from .containers import PLAIN, attributes_are_of_program
 from .objects import (
     ALWAYS_NUMBERED,

@@ -32,8 +32,9 @@ class Seen(Struct):
     source, so that nothing about them has a guard; functions: such functions that it traced through. chance: what
     it folded in that is something else in each process. ran: code of the user's that ran and was not traced. names:
     that it asked modules for. owners: the class on which Dynamo found an attribute last, by the attribute's id and
-    name. shuffled: whether it went over a set of texts that it made. graphs: by backend id, for each piece of a
-    compiled graph where it is kept, or why it is not. installed: globals of each OutputGraph, by its id.
+    name. operators: custom ones whose fakes ran. shuffled: whether it went over a set of texts that it made. graphs:
+    by backend id, for each piece of a compiled graph where it is kept, or why it is not. installed: globals of each
+    OutputGraph, by its id.
     """
 
     looked_at: dict[Any, None] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Seen(Struct):
     ran: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     owners: dict[tuple[int, str], type] = field(default_factory=dict)
+    operators: set[str] = field(default_factory=set)
     shuffled: bool = False
     graphs: dict[str, list[Any]] = field(default_factory=dict)
     installed: dict[int, dict[str, Any]] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from warmgraph.hashing import is_torch_or_stdlib
 
 from .. import patches
 from . import watch_sets
+from .ran import running
 from .seen import note_chance, seen
 from .watch_sets import realized, type_of
 
@@ -53,6 +54,7 @@ def install() -> None:
     patches.install("constants", _making)
     patches.install("attributes on classes", _walking)
     patches.install("attributes on classes of objects", _walking)
+    patches.install("nodes that run", running)
     watch_sets.install()
 
 
