@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from warmgraph.hashing import Uncacheable
 
+from ..key.custom_code import kernel_text
 from ..torch_api import compile as compat
-from ..torch_api.frames.state import HigherOrderOperator
+from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.state import HigherOrderOperator, autocast_text, ranks_text
 from ..torch_api.operators import overload_names
 from .classes import is_heap_type, name_of
 
@@ -31,6 +34,17 @@ _SEQUENCES, _SETS, _TABLES = (tuple, list, collections.deque), (set, frozenset),
 _SAID = (slice, range, re.Pattern, torch.finfo, torch.iinfo, types.GenericAlias, types.UnionType)
 FIELD = type(vars(collections.namedtuple("_", "field"))["field"])  # of a named tuple: by its number
 _LARGEST = 2_000  # items: a table of labels, say; a container counts as ten, so that none is too deep
+
+
+def said_as_a_whole(value: Any) -> str | None:
+    """Of a kernel of Triton's, a group of ranks or an autocast all that a trace can ask; None for anything else.
+
+    Raises Refused.
+    """
+    try:
+        return autocast_text(value) or ranks_text(value) or kernel_text(value)
+    except Uncacheable as why:
+        raise Refused(str(why)) from None
 
 
 def attributes_of(value: Any) -> dict[str, Any]:

@@ -26,11 +26,9 @@ from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import (
     HigherOrderOperator,
-    autocast_text,
     is_namespace_of_operators,
     marks_of,
     operators_in,
-    ranks_text,
 )
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
@@ -48,6 +46,7 @@ from .held import (
     member_text,
     names_on_operator,
     plain_text,
+    said_as_a_whole,
 )
 
 _KEYS: Any = type({}.keys())
@@ -245,7 +244,7 @@ class Values:
             return f"{type(value).__name__}:{[*map(self.identity, inner)]}"
         if name_of(type(value)) == "numpy.ufunc" and getattr(sys.modules["numpy"], special.__name__, None) is value:
             return f"numpy:{special.__name__}"
-        if (text := autocast_text(value) or ranks_text(value)) is not None:
+        if (text := said_as_a_whole(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:
             return f"constant:{self.constant(value)}"

@@ -20,6 +20,7 @@ from warmgraph.hashing import (
     once_per_key,
     package_text,
     places_of,
+    sha256_hex,
     source_digest,
 )
 
@@ -258,6 +259,28 @@ def triton_kernel(node: Node) -> dict[str, Any]:
         "kernel_idx": _kernel(table.get_kernel(node.kwargs["kernel_idx"])),
         "constant_args_idx": table.get_constant_args(node.kwargs["constant_args_idx"]),
     }
+
+
+def kernel_text(value: Any) -> str | None:
+    """A Triton kernel by all that a trace of a call of it can ask; None for anything else. Raises Uncacheable.
+
+    Beside what its key says: defaults of its parameters, which go into the graph, and what torch reads of a tuner.
+    """
+    if f"{type(value).__module__}.{type(value).__qualname__}" not in _KERNELS:
+        return None
+    found, inner = [encode(_kernel(value))], value
+    while hasattr(inner, "fn") and not hasattr(inner, "src"):
+        if any(getattr(inner, name, None) is not None for name in ("perf_model", "early_config_prune")):
+            raise Uncacheable("a tuner that prunes its configurations by a function of the user's")
+        found.append(encode([type(inner).__qualname__, *map(str, getattr(inner, "keys", None) or ())]))
+        inner = inner.fn
+    found.append(encode([[p.name, p.is_constexpr, p.annotation, repr(p.default)] for p in inner.params]))
+    return sha256_hex(chr(10).join([f"{inner.__module__}.{inner.__qualname__}", *found]).encode())[:32]
+
+
+_KERNELS = frozenset(
+    "triton.runtime.jit.JITFunction triton.runtime.autotuner.Autotuner triton.runtime.autotuner.Heuristics".split()
+)
 
 
 def _kernel(kernel: Any) -> dict[str, Any]:

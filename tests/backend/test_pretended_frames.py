@@ -42,7 +42,7 @@ def libraries(tmp_path_factory):
 def run(tmp_path, libraries):
     """`run(cases, pretended=..., frames="gpus")`: what became of each case in a fresh process."""
 
-    def run(cases, pretended=HERE, frames="gpus", mode=()):
+    def run(cases, pretended=HERE, frames="gpus", mode=()):  # mode: and what is changed before
         env = environment(tmp_path, **libraries) | {"WARMGRAPH_STRICT": "1"}
         env |= {} if frames is None else {"WARMGRAPH_FRAMES": frames}
         command = [sys.executable, str(FOLDER / "framed.py"), json.dumps(pretended), ",".join(cases), *mode]
@@ -78,6 +78,29 @@ def test_what_was_tuned_is_not_tuned_again(run, frames):
     assert cold["launched"] > 20 and cold["started"] > 5, cold
     assert (warm["launched"], warm["started"]) == (1, 0), warm
     assert warm["grids"] == cold["grids"][-1:]
+
+
+KERNELS = {
+    "written_kernel": ["a constant", "a helper", "another of its name"],
+    "tuned_kernel": ["fewer configurations", "another configuration", "another rule"],
+}
+
+
+def test_a_frame_that_calls_a_kernel_of_the_users_is_restored(run):
+    cold, warm = run([*KERNELS, "pruned_kernel"]), run([*KERNELS, "pruned_kernel"])
+    assert {case: one["restored"] for case, one in warm.items()} == dict.fromkeys(KERNELS, 1) | {"pruned_kernel": 0}
+    for case in KERNELS:
+        assert (cold[case]["misses"], warm[case]["hits"], warm[case]["started"]) == (1, 1, 0), (case, warm)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", KERNELS)
+def test_another_kernel_is_traced_for(run, case):
+    """With the same files: the kernel is what the program made of it."""
+    run([case])
+    for change in KERNELS[case]:
+        found = run([case], mode=["default", change])[case]
+        assert (found["restored"], found["traced"], found["misses"]) == (0, 1, 1), (change, found)
 
 
 def test_another_gpu_is_traced_for(run):

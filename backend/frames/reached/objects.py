@@ -23,10 +23,10 @@ import torch
 from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
-from ...torch_api.frames.state import marks_of, ranks_text
+from ...torch_api.frames.state import marks_of
 from ..classes import counted, is_known, is_librarys, name_of
 from ..codes import asked_names, code_digest
-from ..held import DESCRIPTORS, FIELD, OPERATORS, attributes_of
+from ..held import DESCRIPTORS, FIELD, OPERATORS, attributes_of, said_as_a_whole
 from ..program import is_installed
 from ..rules import COMPARED
 from .containers import (
@@ -135,8 +135,8 @@ def _object(walk: Walking, value: Any) -> Iterator[str]:
     """Attributes of any object, and what it has of a container or a number that it inherits."""
     kind = type(value)
     yield walk.ref(kind, "__class__")
-    if (ranks := ranks_text(value)) is not None:
-        yield ranks
+    if (whole := said_as_a_whole(value)) is not None:
+        yield whole
         return
     if _CUT.match(module_of_class(kind)) and not issubclass(kind, (torch.nn.Module, *_CONTAINERS)):
         return

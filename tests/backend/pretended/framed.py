@@ -1,6 +1,6 @@
 """One fresh process with a pretended GPU that has memory: frames traced or restored, and what became of each.
 
-PRETENDED_GPU=LIBRARY PRETENDED_MEMORY=LIBRARY framed.py '{"index": 0, "count": 2, "name": ...}' CASE,... [MODE]
+PRETENDED_GPU=LIBRARY PRETENDED_MEMORY=LIBRARY framed.py '{"index": 0, "count": 2, ...}' CASE,... [MODE [CHANGE]]
 
 Kernels are launched and do nothing, so a case gives what its frame found out while it was traced, beside its result.
 """
@@ -26,12 +26,16 @@ sys.addaudithook(note)
 import gpu  # noqa: E402
 import torch  # noqa: E402
 import torch._inductor.compile_fx  # noqa: E402  (before its names are replaced)
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
 
 import warmgraph  # noqa: E402
 
 
 def main():
     pretended, cases, *mode = json.loads(sys.argv[1]), sys.argv[2].split(","), *sys.argv[3:]
+    if len(mode) > 1:
+        CHANGES[mode.pop()]()
     gpu.pretend(**pretended)
     gpu.with_memory(pretended["index"])
     torch.manual_seed(0)
@@ -191,11 +195,106 @@ def spread():
     return lambda x, y: torch.tanh(x) * y.t() + 1, (new(1024, 1024), new(1024, 1024))
 
 
+# Kernels of the user's, and what a program may do to them before they are called.
+
+WIDTH = tl.constexpr(256)
+
+
+@triton.jit
+def doubled(x):
+    return x * 2
+
+
+@triton.jit
+def scaled(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, doubled(tl.load(x + at, mask=at < n)) + WIDTH, mask=at < n)
+
+
+@triton.jit
+def plain(x, y, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+
+def other_helper():
+    @triton.jit
+    def doubled(x):
+        return x * 3
+
+    return doubled
+
+
+def other_kernel():
+    @triton.jit
+    def scaled(x, y, n, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + at, tl.load(x + at, mask=at < n) - 1, mask=at < n)
+
+    return scaled
+
+
+def by_two(args):
+    return args["n"] % 2 == 0
+
+
+def by_four(args):
+    return args["n"] % 4 != 0
+
+
+BLOCKS = [triton.Config({"BLOCK": block}) for block in (128, 256)]
+chosen = triton.autotune(configs=BLOCKS, key=["n"])(triton.heuristics({"EVEN": by_two})(plain))
+pruned = triton.autotune(configs=BLOCKS, key=["n"], prune_configs_by={"early_config_prune": lambda c, *_, **__: c})(
+    plain
+)
+
+
+def written_kernel():
+    def f(x):
+        y = torch.empty_like(x)
+        scaled[(4,)](x, y, x.numel(), BLOCK=256)
+        return y.relu() + 1
+
+    return f, (new(1024),)
+
+
+def tuned_kernel():
+    def f(x):
+        y = torch.empty_like(x)
+        chosen[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
+        return y.relu() + 1
+
+    return f, (new(1024),)
+
+
+def pruned_kernel():
+    def f(x):
+        y = torch.empty_like(x)
+        pruned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel(), EVEN=True)
+        return y.relu() + 1
+
+    return f, (new(1024),)
+
+
+def put(**names):
+    return lambda: globals().update(names)
+
+
+CHANGES = {
+    "a constant": put(WIDTH=tl.constexpr(512)),
+    "a helper": lambda: put(doubled=other_helper())(),
+    "another of its name": lambda: put(scaled=other_kernel())(),
+    "fewer configurations": lambda: chosen.configs.pop(),
+    "another configuration": lambda: chosen.configs.__setitem__(0, triton.Config({"BLOCK": 64}, num_warps=8)),
+    "another rule": lambda: chosen.fn.values.update(EVEN=by_four),
+}
+
 CASES = {
     f.__name__: f
     for f in (
         *(inference, training, half, in_pieces, on_the_host, both, made_there, sizes, written),
         *(capability, how_many, current, is_there, which_one, as_text, tuned, spread),
+        *(written_kernel, tuned_kernel, pruned_kernel),
     )
 }
 
