@@ -243,6 +243,8 @@ def _refuse_chance(frame: Frame, seen: Seen) -> None:
             raise Refused(f"{code.co_name} asks for {min(special)}, which differs from process to process")
         if "comptime" in asked:
             raise Refused("it uses comptime while it is traced, which has to be done in each process")
+    if said := (_LINES | _UNSAID | of_one_device()) & seen.names:
+        raise Refused(f"it asks for {min(said)} by its name, which differs from process to process")
 
 
 def _loaded(bytecode: types.CodeType) -> set[str]:

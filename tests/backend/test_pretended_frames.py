@@ -28,7 +28,12 @@ pytestmark = [
 
 GRAPHS = "inference training half in_pieces on_the_host both made_there sizes written".split()
 FACTS = "capability how_many current is_there".split()
-REFUSED = {"which_one": "asks for uuid", "as_text": "a GPU's properties as text"}
+REFUSED = {
+    "which_one": "asks for uuid",
+    "which_by_name": "asks for uuid by its name",
+    "as_text": "a GPU's properties as text",
+    "fraction": "get_per_process_memory_fraction()",
+}
 HERE = {"index": 0, "count": 2}
 
 

@@ -29,6 +29,11 @@ def sine(x): return torch.sin(x) * 2
 def inlines(x): return colorsys.rgb_to_yiq(x, x + 1, x)[0]
 def calls_helper(x): return helper(x) + 1
 def applies(x): return Square.apply(x) * 2
+def warns_always(x): torch.set_warn_always(True); return x * 2
+def asks_whether_it_warns(x): return x * 2 if torch.is_warn_always_enabled() else x * 3
+NAMED = ("co_name", "co_filename")
+def by_a_name_of_a_table(x): return x * len(getattr(helper.__code__, NAMED[1]))
+def by_a_name_that_is_given(x, name): return x * len(getattr(helper.__code__, name))
 PATCHED = torch._dynamo.patch_dynamo_config(rewrite_assert_with_torch_assert=True)
 def patched(x):
     with PATCHED:
@@ -78,6 +83,14 @@ WHOLE = {"fullgraph": True}
 
 def process(entry, name, **more):
     put(f"process: {entry}, {name}", SOURCE, entry, **{"after": False, **more})
+
+
+# -- what acts on the process, or asks it, while it is traced
+for entry in ("warns_always", "asks_whether_it_warns"):
+    process(entry, "nothing", change=lambda scene: None, agrees=True, refused="acts on the process, or asks it")
+BY_NAME = {"change": lambda scene: None, "agrees": True, "refused": "by its name"}
+process("by_a_name_of_a_table", "nothing", **BY_NAME)
+process("by_a_name_that_is_given", "nothing", args=lambda: (torch.arange(4.0), "co_filename"), **BY_NAME)
 
 
 def told(name, value):
@@ -146,7 +159,7 @@ process(
     refused="differs from process to process",
     change=lambda s: torch.autocast_increment_nesting(),
 )
-process("seeds", "nothing", refused="random", random=True)
+process("seeds", "nothing", refused="seed", random=True)
 
 # -- storages and bases of tensors
 

@@ -1,12 +1,20 @@
-"""What acts at once where Dynamo traces a call of it: a restored frame would leave it undone."""
+"""What acts, or looks at the process, where Dynamo traces a call of it: a restored frame would leave it undone."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._dynamo.decorators import DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager
+from torch.utils._pytree import tree_leaves
+
+from ..operators import called
+from .fakes import plain_names
+from .ran import paused
+from .seen import note_chance, seen
 
 # How torch's own `mark_static` (of which `flex_attention` asks) makes a size fixed: it is so in the record.
 _BY_TORCH = ("G['__import_torch_dot__dynamo_dot_decorators'].comptime", "G['__import_torch_dot__dynamo_dot_comptime']")
@@ -22,3 +30,60 @@ def acts_while_traced(value: Any, name: str) -> str | None:
     if value is torch.seed or value is torch.initial_seed:
         return "a random seed"
     return None
+
+
+def running(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of Dynamo's `run_node`, where it finds out what a node of its graph gives.
+
+    A custom operator's fake runs, and is not traced: what it depends on is said with the operator, of which the graph's
+    key speaks. A function of torch's that is given no tensor and gives none is really called.
+    """
+
+    def run(tracer: Any, node: Any, args: Any, kwargs: Any, *more: Any) -> Any:
+        current = seen()
+        if current is None:
+            return original(tracer, node, args, kwargs, *more)
+        names = _plain(node.target, args)
+        current.operators.update(names)
+        with paused() if names else contextlib.nullcontext():
+            found = original(tracer, node, args, kwargs, *more)
+        if node.op == "call_function" and _is_constant((found, args, kwargs)) and not _is_told(node.target):
+            note_chance(f"{getattr(node.target, '__qualname__', node.target)}(), which acts on the process, or asks it")
+        return found
+
+    return run
+
+
+def _plain(target: Any, args: Any) -> list[str]:
+    try:
+        return list(plain_names(called(target, args)))
+    except Exception:  # noqa: BLE001 - of whatever a user put there; then it is seen to run
+        return []
+
+
+def _is_constant(value: Any) -> bool:
+    return all(type(leaf) in _CONSTANTS for leaf in tree_leaves(value))
+
+
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout)
+
+
+# What such a function may be: it computes with what it is given alone, says what a record compares (`state.words`), or
+# loads what torch needs.
+_PURE = ("_operator", "operator", "math", "builtins")
+_TOLD = frozenset(
+    """
+    torch.get_float32_matmul_precision torch.get_default_dtype torch.is_grad_enabled torch.is_inference_mode_enabled
+    torch.get_num_threads torch.cuda.device_count torch.cuda.get_device_capability
+    torch.backends.cuda.is_flash_attention_available
+    torch._C._get_flash_sdp_enabled torch._C._get_mem_efficient_sdp_enabled torch._C._get_math_sdp_enabled
+    torch._C._get_cudnn_sdp_enabled torch._C._get_overrideable_sdp_enabled torch._C._is_autocast_available
+    torch._C._are_functorch_transforms_active torch._C._log_api_usage_once
+    torch._functorch.predispatch.lazy_load_decompositions torch.autograd.forward_ad._maybe_load_decompositions
+    """.split()
+)
+
+
+def _is_told(target: Any) -> bool:
+    module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", "")
+    return module in _PURE or f"{module}.{name}" in _TOLD

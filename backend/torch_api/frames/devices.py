@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 import torch
@@ -26,13 +27,19 @@ def refuse_devices(*, gpus: bool) -> None:
     if found:
         hint = "" if gpus or not count or torch.version.hip else "; WARMGRAPH_FRAMES=gpus restores them here as well"
         raise NotServed(f"this host has {', '.join(found)}: frames were restored on CPUs only{hint}")
+    if count and not torch.cuda.is_available():
+        raise NotServed("this host has a GPU, and CUDA does not start")
     if count and torch.cuda.is_current_stream_capturing():
         raise NotServed("a CUDA graph is being captured")
 
 
-@functools.cache
 def gpu_count() -> int:
     """Starts no driver: NVML is asked."""
+    return _count(os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+@functools.lru_cache(maxsize=4)
+def _count(visible: str | None) -> int:
     return int(torch.cuda.device_count())
 
 
@@ -42,13 +49,13 @@ def devices_text() -> str:
         return ""
     index = torch.cuda.current_device()
     default = torch.cuda.current_stream(index).stream_id == 0
-    return f"{index} {default} {_properties()}"
+    return f"{index} {default} {_properties(gpu_count())}"
 
 
 @functools.cache
-def _properties() -> str:
+def _properties(count: int) -> str:
     found = []
-    for index in range(gpu_count()):
+    for index in range(count):
         one = torch.cuda.get_device_properties(index)
         names = (name for name in dir(one) if not name.startswith("_") and name not in _OF_ONE)
         found.append([(name, str(getattr(one, name))) for name in names])

@@ -21,10 +21,6 @@ from typing import Any
 
 from warmgraph.hashing import comes_with_torch
 
-from ..operators import called
-from .fakes import plain_names
-from .seen import seen
-
 _thread = threading.local()
 _OURS = tuple(f"{Path(__file__).resolve().parents[3] / room}/" for room in ("backend", "cache", "hashing", "scripts"))
 # What torch runs by itself while it traces, and who watches a program.
@@ -69,30 +65,6 @@ def paused() -> Iterator[None]:
         yield
     finally:
         start()
-
-
-def running(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Of Dynamo's `run_node`: a custom operator's fake runs, and is not traced. What it depends on is said with the
-    operator, of which the graph's key speaks.
-    """
-
-    def run(tracer: Any, node: Any, args: Any, *more: Any, **options: Any) -> Any:
-        current = seen()
-        names = [] if current is None else _plain(node.target, args)
-        if current is None or not names:
-            return original(tracer, node, args, *more, **options)
-        current.operators.update(names)
-        with paused():
-            return original(tracer, node, args, *more, **options)
-
-    return run
-
-
-def _plain(target: Any, args: Any) -> list[str]:
-    try:
-        return list(plain_names(called(target, args)))
-    except Exception:  # noqa: BLE001 - of whatever a user put there; then it is seen to run
-        return []
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from warmgraph.hashing import is_torch_or_stdlib
 
 from .. import patches
 from . import watch_sets
-from .ran import running
+from .acting import running
 from .seen import note_chance, seen
 from .watch_sets import realized, type_of
 
@@ -149,9 +149,11 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _by_name(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
-        if len(args) > 1:
-            _note_name(args[1])
-        return original(self, tx, args, kwargs)
+        try:
+            return original(self, tx, args, kwargs)
+        finally:  # now it is known what a lazy variable stands for
+            if len(args) > 1:
+                _note_name(realized(args[1]))
 
     return call_function
 

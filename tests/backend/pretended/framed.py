@@ -179,6 +179,27 @@ def which_one():
     return f, (new(8),)
 
 
+NAMES = ("name", "uuid")
+
+
+def which_by_name():
+    def f(x):
+        found = "/".join(str(getattr(torch.cuda.get_device_properties(x.device), name)) for name in NAMES)
+        return (x * 2 if found.endswith("a") else x * 3), found
+
+    return f, (new(8),)
+
+
+def fraction():
+    """What a program may set, and no record speaks of."""
+
+    def f(x):
+        found = torch.cuda.get_per_process_memory_fraction()
+        return (x * 2 if found > 0.5 else x * 3), found
+
+    return f, (new(8),)
+
+
 def as_text():
     def f(x):
         found = len(str(torch.cuda.get_device_properties(x.device)))
@@ -293,7 +314,7 @@ CASES = {
     f.__name__: f
     for f in (
         *(inference, training, half, in_pieces, on_the_host, both, made_there, sizes, written),
-        *(capability, how_many, current, is_there, which_one, as_text, tuned, spread),
+        *(capability, how_many, current, is_there, which_one, which_by_name, fraction, as_text, tuned, spread),
         *(written_kernel, tuned_kernel, pruned_kernel),
     )
 }

@@ -132,6 +132,7 @@ def _cuda(index: int, count: int) -> None:
         _cuda_getDevice=lambda: index,
         _cuda_setDevice=lambda device: None,
         _cuda_getDeviceCount=lambda: count,
+        _cuda_getMemoryFraction=lambda device: 1.0,
     )
     for name, answer in {
         "_cuda_getCurrentRawStream": lambda device: 0,
