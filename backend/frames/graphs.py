@@ -26,9 +26,10 @@ from ..key.compiler_settings import patched_settings
 from ..key.context import key_context
 from ..reporting.report import Place, Report
 from ..torch_api import cudagraph_trees as cudagraphs
+from ..torch_api.frames.fakes import plain_codes
 from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
 from ..torch_api.frames.seen import Seen, seen
-from ..torch_api.operators import has_one_overload, in_graphs, overload_named
+from ..torch_api.operators import in_graphs, overload_named
 from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
 
@@ -116,17 +117,17 @@ def _around(compiler: Compiler, gm: GraphModule, devices: Sequence[str]) -> dict
 
 
 def _calling(operators: Sequence[str]) -> GraphModule:
-    """A graph that calls these, and does nothing. Raises Refused for one that is not registered, or that has overloads:
-    which of them is called torch decides among those that it knew when it was first asked.
+    """A graph that calls these, and does nothing. Raises Refused for one that is not registered, or of which a trace
+    would run more than plain code.
     """
     graph = Graph()
     for name in operators:
         try:
-            graph.call_function(overload_named(name))
+            graph.call_function(operator := overload_named(name))
         except AttributeError:
             raise Refused(f"operator {name} is not registered") from None
-        if not has_one_overload(name):
-            raise Refused(f"operator {name} has several overloads")
+        if plain_codes(operator) is None:
+            raise Refused(f"operator {name} runs more than plain code while it is traced")
     graph.output(())
     return GraphModule(torch.nn.Module(), graph)
 

@@ -59,8 +59,10 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     values = Values()
     installed = _installed(graph, frame, seen, values)
     graphs = _graphs(graph, installed, seen)  # before all that takes long
-    if ran := seen.operators - operators_in(graphs.values()):
+    if ran := seen.operators - (kept := operators_in(graphs.values())):
         raise Refused(f"operator {min(ran)} ran while it was traced, and is in none of its graphs")
+    if others := kept - seen.operators:
+        raise Refused(f"operator {min(others)} runs more than plain code while it is traced")
     live = Live(graph.local_scope, graph.global_scope)
     table, texts = SourceTable(), Texts()
     known = {

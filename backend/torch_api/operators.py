@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch._C._dynamo.guards import dict_version
-from torch._decomp import global_decomposition_table
+from torch._decomp import decomposition_table, global_decomposition_table, meta_table
 from torch._decomp.decompositions_for_rng import extra_random_decomps
 from torch._guards import active_fake_mode
 from torch._higher_order_ops.utils import registered_hop_fake_fns
@@ -92,9 +92,31 @@ def runs_more(overload: Any) -> bool:
     definition, entry = OPDEFS.get(name.partition(".")[0]), simple_registry.singleton.find(name)
     if overload.py_kernels or overload.python_key_table or entry.torch_dispatch_rules._data:
         return True
+    tables = (decomposition_table, meta_table, global_decomposition_table["pre_autograd"])
+    if any(overload in table for table in (*tables, fake_impls.get_fast_op_impls())):
+        return True
     if definition is not None:
         return definition._vmap_fn is not None or bool(definition._torch_dispatch_fns)
     return entry.fake_impl.kernel is None
+
+
+def has_plain_schema(overload: Any) -> bool:
+    """Whether it takes tensors, numbers, texts, dtypes, devices, and lists of these: no object with code of its own."""
+
+    def is_plain(kind: Any) -> bool:
+        while kind.kind() in ("OptionalType", "ListType"):
+            kind = kind.getElementType()
+        return kind.kind() in _PLAIN_KINDS
+
+    return all(is_plain(one.real_type) for one in overload._schema.arguments)
+
+
+_PLAIN_KINDS = frozenset(
+    """
+    TensorType IntType FloatType BoolType StringType NumberType ComplexType SymIntType SymFloatType SymBoolType
+    DeviceObjType ScalarTypeType LayoutType MemoryFormatType
+    """.split()
+)
 
 
 def has_one_overload(name: str) -> bool:

@@ -126,7 +126,7 @@ def environment(scene):
 for entry in ("by_name", "by_path", "by_overload", "by_table", "held", "by_library", "broken"):
     operator(entry, "a global of the fake", change=set_("m.WIDE", 2), after=False)
 operator("by_name", "the fake is another", change=refaked, after=False)
-UNSEEN = "runs while it is traced"
+UNSEEN = "while it is traced"
 operator("by_flag", "a table of the fake", change=lambda scene: scene.m.ROWS.update(n=3), after=False, refused=UNSEEN)
 operator("by_environment", "the environment", change=environment, after=False, refused="its graph is not kept")
 for entry in ("by_library_with_meta", "by_library_with_autograd"):
@@ -253,6 +253,29 @@ def tried(x):
 def trying(x: torch.Tensor) -> torch.Tensor: return x * 2
 def catches(x): return trying(x) + 1
 def imported(x): import math as m; return x.new_empty(m.prod(x.shape))
+@op(lambda x: torch.empty_like(x))
+def copied(x: torch.Tensor) -> torch.Tensor: return x.clone()
+def of_a_constant(x): return x * copied(torch.tensor(2.0))
+def rebinding(ctx, inputs, output): ctx.by = inputs[1]; ctx = contiguous; ctx.by = inputs[1]
+@op(lambda x, by: torch.empty_like(x), rebinding)
+def rebound(x: torch.Tensor, by: float) -> torch.Tensor: return x * by
+def rebinds_ctx(x): return rebound(x, 3.0) + 1
+def choosing(ctx, inputs, output): ctx.by = inputs[1]; (contiguous if inputs[1] else ctx).by = inputs[1]
+@op(lambda x, by: torch.empty_like(x), choosing)
+def chosen(x: torch.Tensor, by: float) -> torch.Tensor: return x * by
+def sets_on_another(x): return chosen(x, 3.0) + 1
+contiguous.dtype = torch.float32
+@op(lambda x: x.new_empty(x.shape, dtype=contiguous.dtype))
+def held_read(x: torch.Tensor) -> torch.Tensor: return x * 2
+def asks_a_function(x): return held_read(x) + 1
+@op(lambda x: torch.empty_like(x))
+def decomposed(x: torch.Tensor) -> torch.Tensor: return x * 2
+@torch._decomp.register_decomposition(torch.ops.wgfake.decomposed.default)
+def _(x): return x * 2
+def has_a_decomposition(x): return decomposed(x) + 1
+@op(lambda x: torch.empty_like(x) if any(n > 1 for n in x.shape) and isinstance(x, torch.Tensor) else x.new_empty(1))
+def generated(x: torch.Tensor) -> torch.Tensor: torch._check(x.dim() == 1, lambda: f"{x.dim()}"); return x * 2
+def asks_a_generator(x): return generated(x) + 1
 @op(imported)
 def importing(x: torch.Tensor) -> torch.Tensor: return x * 2
 def imports(x): return importing(x) + 1
@@ -271,8 +294,38 @@ fake("with_gradients", "nothing", **NOTHING, **GRAD)
 fake("of_lists", "nothing", **NOTHING)
 for entry in """
     sets_an_attribute asks_for_grad asks_for_a_level asks_for_a_switch over_a_closure has_a_list_as_default
-    catches imports
+    catches imports of_a_constant asks_a_function has_a_decomposition
 """.split():
     fake(entry, "nothing", change=lambda scene: None, agrees=True, refused=UNSEEN)
 fake("stores", "nothing", change=lambda scene: None, agrees=True, refused="")  # its key sees the table grow
-fake("stores_in_setup", "nothing", change=lambda scene: None, agrees=True, refused=UNSEEN, **GRAD)
+for entry in ("stores_in_setup", "rebinds_ctx", "sets_on_another"):
+    fake(entry, "nothing", change=lambda scene: None, agrees=True, refused=UNSEEN, **GRAD)
+fake("asks_a_generator", "nothing", **NOTHING)
+
+# -- what torch does with an operator of a Library that has no autograd, and a method of torch's that is the user's
+FALLS_BACK = """
+import torch
+from torch.library import Library, register_fake
+LIBRARY = Library("wgback", "DEF")
+LIBRARY.define("plain(Tensor x) -> Tensor")
+LIBRARY.impl("plain", lambda x: x * 2, "CPU")
+register_fake("wgback::plain", lambda x: x.new_empty(x.shape), lib=LIBRARY)
+def asks(x): y = torch.ops.wgback.plain(x); return x * 5 if y.requires_grad else x * 7
+"""
+put(
+    "fakes: asks, without a fallback",
+    FALLS_BACK,
+    "asks",
+    change=lambda scene: torch._C._set_autograd_fallback_mode("nothing"),
+    after=False,
+    **GRAD,
+)
+put(
+    "fakes: asks, a method of torch's is another",
+    FALLS_BACK + "own = torch.Tensor.new_empty\ntorch.Tensor.new_empty = lambda x, *n, **o: own(x, *n, **o)\n",
+    "asks",
+    change=lambda scene: None,
+    agrees=True,
+    refused="",
+    **GRAD,
+)

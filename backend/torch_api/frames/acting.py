@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 import torch
 from torch._dynamo.decorators import DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager
 from torch.utils._pytree import tree_leaves
 
-from ..operators import called
-from .fakes import plain_names
-from .ran import paused
-from .seen import note_chance, seen
+from ..operators import OpOverload, OpOverloadPacket, called
+from .fakes import plain_codes
+from .ran import noting, paused
+from .seen import Seen, note_chance, seen
 
 # How torch's own `mark_static` (of which `flex_attention` asks) makes a size fixed: it is so in the record.
 _BY_TORCH = ("G['__import_torch_dot__dynamo_dot_decorators'].comptime", "G['__import_torch_dot__dynamo_dot_comptime']")
@@ -43,9 +44,7 @@ def running(original: Callable[..., Any]) -> Callable[..., Any]:
         current = seen()
         if current is None:
             return original(tracer, node, args, kwargs, *more)
-        names = _plain(node.target, args)
-        current.operators.update(names)
-        with paused() if names else contextlib.nullcontext():
+        with _watching_operators(current, node.target, args, kwargs):
             found = original(tracer, node, args, kwargs, *more)
         if node.op == "call_function" and _is_constant((found, args, kwargs)) and not _is_told(node.target):
             note_chance(f"{getattr(node.target, '__qualname__', node.target)}(), which acts on the process, or asks it")
@@ -54,11 +53,35 @@ def running(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _plain(target: Any, args: Any) -> list[str]:
+@contextlib.contextmanager
+def _watching_operators(current: Seen, target: Any, args: Any, kwargs: Any) -> Iterator[None]:
+    """Custom operators that `target` runs: of theirs plain code may run, and none beside it."""
     try:
-        return list(plain_names(called(target, args)))
+        plain = _plain(current, target, args, kwargs)
     except Exception:  # noqa: BLE001 - of whatever a user put there; then it is seen to run
-        return []
+        plain = {}
+    if not plain:
+        yield
+        return
+    ran: list[str] = []
+    with paused(), noting(ran, apart=frozenset().union(*plain.values())):
+        yield
+    current.operators.update(plain)
+    current.ran += ran
+
+
+def _plain(current: Seen, target: Any, args: Any, kwargs: Any) -> dict[str, set[CodeType]]:
+    """By name the code of each; empty where any may be more than plain, or does more than its fake does."""
+    operators = called(target, args)
+    if any(getattr(leaf, "constant", None) is not None for leaf in tree_leaves((args, kwargs))):
+        return {}  # torch runs the implementation of an operator whose arguments are all constants
+    if (
+        not isinstance(target, OpOverload | OpOverloadPacket)
+        and not {one.name() for one in operators} <= current.operators
+    ):
+        return {}  # within a graph: each of them ran by itself when that was traced
+    codes = {one.name(): plain_codes(one) for one in operators}
+    return {} if None in codes.values() else codes  # type: ignore[return-value]
 
 
 def _is_constant(value: Any) -> bool:

@@ -28,7 +28,6 @@ _NAMES = """
     sympy mpmath numpy networkx tqdm typing_extensions triton redis msgpack _distutils_hack
     _pytest pluggy coverage pydevd debugpy
 """
-_OF_TORCH = tuple(f"/{name}{end}" for name in _NAMES.split() for end in ("/", ".py"))
 _COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __contains__".split())
 _OF_DATACLASSES = (("__class__",), ("hash",))  # what the code that `dataclasses` generates asks for first
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
@@ -36,8 +35,11 @@ BUSY = "another profiler"
 
 
 @contextlib.contextmanager
-def noting(into: list[str]) -> Iterator[None]:
-    """Puts names of code that ran meanwhile, in this thread, into `into`; or who is in the way of knowing."""
+def noting(into: list[str], apart: frozenset[types.CodeType] | None = None) -> Iterator[None]:
+    """Puts names of code that ran meanwhile, in this thread, into `into`; or who is in the way of knowing.
+
+    apart: code that may run; then of all other that does not come with torch, generated or not.
+    """
     _import_what_torch_would()
     try:
         start, stop, codes = (_monitored if sys.version_info >= (3, 12) else _profiled)()
@@ -53,7 +55,8 @@ def noting(into: list[str]) -> Iterator[None]:
         stop()
         _thread.pause = before
         ran = codes()
-        into += [BUSY] if ran is None else sorted({name_of(code) for code in ran if is_users(code)})
+        counts = is_users if apart is None else (lambda code: code not in apart and _is_foreign(code))
+        into += [BUSY] if ran is None else sorted({name_of(code) for code in ran if counts(code)})
 
 
 @contextlib.contextmanager
@@ -138,7 +141,32 @@ def is_users(code: types.CodeType) -> bool:
         return False
     if name == "__del__" or file.startswith(_OURS) or comes_with_torch(file):
         return False
-    return not any(one in file for one in _OF_TORCH) and code not in _finders()  # last: few come so far
+    return not _is_of_what_torch_runs(file) and code not in _finders()  # last: few come so far
+
+
+def _is_foreign(code: types.CodeType) -> bool:
+    file = code.co_filename
+    # Graphs, which are torch's; imports; what named tuples and dataclasses are given.
+    generated = file.startswith(("<eval_with_key", "<frozen ")) or (file == "<string>" and _makes_instances(code))
+    return not (generated or file.startswith(_OURS) or comes_with_torch(file) or _is_of_what_torch_runs(file))
+
+
+def _makes_instances(code: types.CodeType) -> bool:
+    if code.co_name in ("<module>", "__create_fn__"):  # of `exec`, which somebody calls: that is seen
+        return True
+    if code.co_name == "<lambda>":
+        return code.co_names == ("_tuple_new",)
+    where = getattr(code, "co_qualname", "__create_fn__")  # since 3.11
+    return where.startswith("__create_fn__") and code.co_name in ("__init__", "__hash__", "__eq__", "__repr__")
+
+
+def _is_of_what_torch_runs(file: str) -> bool:
+    """By where these packages are, and not by a name that a folder of the user's may have as well."""
+    for name in _NAMES.split():
+        at = getattr(sys.modules.get(name), "__file__", None)
+        if at and file.startswith(at if not at.endswith("__init__.py") else at.removesuffix("__init__.py")):
+            return True
+    return False
 
 
 def _of_metaclasses() -> list[types.CodeType]:

@@ -110,6 +110,7 @@ def words() -> dict[str, str]:
         "error on a graph break": str(_get_error_on_graph_break()),
         "attention": str(torch._C._get_overrideable_sdp_enabled()),
         "dispatch keys": f"{torch._C._dispatch_tls_local_include_set()} {torch._C._dispatch_tls_local_exclude_set()}",
+        "autograd fallback": str(torch._C._get_autograd_fallback_mode()),
         "UTF-8": str(sys.flags.utf8_mode),  # which `io.text_encoding` folds in since 2.14
         "CUDA graphs": str(getattr(torch._dynamo.utils, "_cudagraph_override", None)),  # of a `with`, since 2.14
         "numbers as text": str(sorted(locale.localeconv().items())),
