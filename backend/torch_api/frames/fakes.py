@@ -95,7 +95,7 @@ class _Functions:
             return self._known[function] is has_ctx
         self._known[function] = has_ctx
         held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        if function.__builtins__ is not vars(builtins) or not all(map(is_constant, held)):  # type: ignore[attr-defined]
+        if getattr(function, "__builtins__", None) is not vars(builtins) or not all(map(is_constant, held)):
             return False
         return all(self._is_plain(code, function, has_ctx) for code in _nested(function.__code__))
 
