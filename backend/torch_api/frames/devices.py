@@ -76,8 +76,8 @@ def has_user_objects() -> bool:
 
     Where there is a GPU, Dynamo lists the current stream with each graph; the bytecode itself asks for it anew.
     """
-    found = graph_bytecode_inputs.index_to_bytecode_constructor.values()
-    return not all(map(_asks_for_current_stream, found))
+    found: Any = graph_bytecode_inputs.index_to_bytecode_constructor  # a list since 2.15
+    return not all(map(_asks_for_current_stream, found.values() if isinstance(found, dict) else found))
 
 
 def _asks_for_current_stream(constructor: Any) -> bool:
