@@ -32,6 +32,15 @@ FILES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def no_file_is_gone(monkeypatch):
+    """Other tests of this process make modules out of text, and leave them loaded."""
+    for name, module in list(sys.modules.items()):
+        held = vars(module) if isinstance(module, types.ModuleType) else {}
+        if str(held.get("__file__")).startswith("/made/"):
+            monkeypatch.delitem(sys.modules, name)
+
+
 @pytest.fixture
 def job(environment, tmp_path):
     """The events of frames in one run of the program, whose files are given where they are other ones."""
