@@ -1,6 +1,6 @@
 """One fresh process on a GPU: cases run eagerly and compiled, step by step. Prints what happened; judges nothing.
 
-    worker.py CASE... [--backend B] [--mode M] [--without LIBRARY] --out FILE
+    worker.py CASE... [--backend B] [--mode M] [--without LIBRARY] [--frames] --out FILE
 
 A case makes its modules anew and yields each step's tensors; they are copied before the next step, since CUDA graphs
 write over them. After each step the recordings that this process holds are counted.
@@ -17,6 +17,7 @@ from torch import nn
 import warmgraph
 
 CASES = {}
+COUNTED = ("hits", "misses", "bypasses", "failures", "restored", "traced")
 
 
 def case(function):
@@ -196,10 +197,13 @@ def main():
     parser.add_argument("--backend", default="warmgraph")
     parser.add_argument("--mode")
     parser.add_argument("--without", help="a library that cannot be imported")
+    parser.add_argument("--frames", action="store_true", help="restore them here as well")
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     if options.without:
         sys.modules[options.without] = None
+    if options.frames:
+        warmgraph.configure(frames="gpus")
     named = {"backend": options.backend} | ({"mode": options.mode} if options.mode else {})
     found, kept = {}, {}
     for name in options.cases:
@@ -219,7 +223,7 @@ def run_case(case, named):
     before, skips = warmgraph.stats(), cudagraph_skips()
     steps, counts = run(case(lambda function, **more: torch.compile(function, **named, **more)))
     after = warmgraph.stats()
-    found = {name: after[name] - before[name] for name in ("hits", "misses", "bypasses", "failures")}
+    found = {name: after[name] - before[name] for name in COUNTED}
     found |= {"recordings": counts, "skips": cudagraph_skips() - skips}
     return found, {"eager": to_cpu(eager), "compiled": to_cpu(steps)}
 
