@@ -17,7 +17,7 @@ from typing import Any
 from warmgraph.hashing import Uncacheable, meaning, sha256_hex
 
 from ..torch_api.frames.orders import NEVER, SAME, order_of
-from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.plain import Refused, nested
 from .classes import is_known
 
 # By identity, kept alive: equal code objects of two functions may still differ in their lines.
@@ -42,14 +42,6 @@ def _names(code: types.CodeType) -> list[Any]:
         repr(one) for one in code.co_consts if isinstance(one, frozenset) and {*map(type, one)} <= {bool, int, float}
     ]
     return [code.co_name, getattr(code, "co_qualname", ""), code.co_varnames, sets]
-
-
-def nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Code objects within `code`, at any depth."""
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield constant
-            yield from nested(constant)
 
 
 def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -120,6 +121,8 @@ def _calling(operators: Sequence[str]) -> GraphModule:
     """A graph that calls these, and does nothing. Raises Refused for one that is not registered, or of which a trace
     would run more than plain code.
     """
+    if not operators:
+        return _empty()
     graph = Graph()
     for name in operators:
         try:
@@ -128,6 +131,13 @@ def _calling(operators: Sequence[str]) -> GraphModule:
             raise Refused(f"operator {name} is not registered") from None
         if plain_codes(operator) is None:
             raise Refused(f"operator {name} runs more than plain code while it is traced")
+    graph.output(())
+    return GraphModule(torch.nn.Module(), graph)
+
+
+@functools.cache
+def _empty() -> GraphModule:
+    graph = Graph()
     graph.output(())
     return GraphModule(torch.nn.Module(), graph)
 
@@ -186,8 +196,8 @@ def _load_piece(reference: Mapping[str, Any], engine: Any, place: Place, *, coun
     key = Key((), reference["slots"], 0, uses_cpu=True, groups=tuple(reference["groups"]))
     heard = report.skipped if counts else _unheard
     choices = KeptChoices(engine.cache, report)
-    with report.phase("load"), patched_settings(patches), watching(_calling(()), heard, choices):
-        run = load_alone(found, Request(key, _calling(()), [], patches, report), engine.compiler)
+    with report.phase("load"), patched_settings(patches), watching(_empty(), heard, choices):
+        run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
     if counts:
         engine.agree(found, report)
         report.hit(found)

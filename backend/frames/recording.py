@@ -20,7 +20,7 @@ from ..torch_api.frames.devices import has_user_objects, of_one_device
 from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.orders import hash_seed
-from ..torch_api.frames.plain import NotServed, Plain, Refused, classes_in, code_to_plain, stands_by_name
+from ..torch_api.frames.plain import NotServed, Plain, Refused, classes_in, code_to_plain, nested, stands_by_name
 from ..torch_api.frames.ran import BUSY
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import Live, Source, SourceTable, bases_of, global_of, is_imported, is_of_frame, root_of
@@ -33,7 +33,6 @@ from .codes import (
     is_of_a_process,
     iterates_over_sets,
     looked_names,
-    nested,
     users_code,
 )
 from .graphs import operators_in, reference_of

@@ -16,9 +16,9 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..torch_api.frames.plain import Refused, named, stands_by_name
+from ..torch_api.frames.plain import Refused, named, nested, stands_by_name
 from .classes import counted, is_heap_type, is_known, is_librarys, module_of
-from .codes import is_chance, is_of_a_process, nested
+from .codes import is_chance, is_of_a_process
 from .held import DESCRIPTORS, FIELD, attributes_of, is_mark, is_said
 from .values import Values
 

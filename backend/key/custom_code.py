@@ -128,8 +128,10 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
         description["library"] = _library(overload, functions)
     else:
         description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
-        _refuse(name, registered.library_kernels(name) - _OWN - _AUTOCAST - _CALLED)
-        _refuse(name, registered.kernels_over(name) - _CALLED)  # in the place of those that torch made for it
+        _refuse(name, registered.library_kernels(name) - _OWN - _AUTOCAST - operators.DEVICE_KEYS)
+        _refuse(
+            name, registered.kernels_over(name) - operators.DEVICE_KEYS
+        )  # in the place of those that torch made for it
     return description
 
 
@@ -157,12 +159,9 @@ def _described_by_now() -> list[int]:
     return [0]
 
 
-# Dispatch keys whose kernels compiled code calls by name; the others are traced through.
-_CALLED = frozenset("CPU CUDA HIP XPU MPS MTIA HPU PrivateUse1".split())
-
 # Dispatch keys that `torch.library.custom_op` itself fills, from functions that it keeps.
 _OWN = frozenset("CompositeExplicitAutograd Meta Autograd ADInplaceOrView BackendSelect FuncTorchBatched".split())
-_AUTOCAST = frozenset(f"Autocast{key}" for key in _CALLED)
+_AUTOCAST = frozenset(f"Autocast{key}" for key in operators.DEVICE_KEYS)
 
 
 def _definition(overload: Any) -> Any:
@@ -179,7 +178,7 @@ def _library(overload: Any, functions: dict[str, Any]) -> Any:
     """
     name = overload.name()
     described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
-    if kernels := registered.library_kernels(name) - _CALLED - described:
+    if kernels := registered.library_kernels(name) - operators.DEVICE_KEYS - described:
         strange = kernels - registered.kernels_from(name, places_of(overload.namespace))
         if not strange and (package := package_text(overload.namespace)) is not None:
             return package

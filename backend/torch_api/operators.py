@@ -36,6 +36,10 @@ __all__ = [
 ]
 
 
+# Dispatch keys whose kernels compiled code calls by name; the others are traced through.
+DEVICE_KEYS = frozenset("CPU CUDA HIP XPU MPS MTIA HPU PrivateUse1".split())
+
+
 def inductor_is_imported() -> bool:
     """Whether all that Inductor looks up while it compiles is imported."""
     return "torch._inductor.compile_fx" in sys.modules and "torch._inductor.fx_passes.reinplace" in sys.modules

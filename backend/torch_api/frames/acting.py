@@ -13,7 +13,7 @@ from torch._dynamo.decorators import DynamoConfigPatchProxy, ErrorOnGraphBreakDe
 from torch.utils._pytree import tree_leaves
 
 from ..operators import OpOverload, OpOverloadPacket, called
-from .fakes import plain_codes
+from .fakes import CONSTANTS, plain_codes
 from .ran import noting, paused
 from .seen import Seen, note_chance, seen
 
@@ -85,10 +85,7 @@ def _plain(current: Seen, target: Any, args: Any, kwargs: Any) -> dict[str, set[
 
 
 def _is_constant(value: Any) -> bool:
-    return all(type(leaf) in _CONSTANTS for leaf in tree_leaves(value))
-
-
-_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout)
+    return all(type(leaf) in CONSTANTS for leaf in tree_leaves(value))
 
 
 # What such a function may be: it computes with what it is given alone, says what a record compares (`state.words`), or

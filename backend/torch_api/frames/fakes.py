@@ -12,14 +12,14 @@ import builtins
 import dis
 import math
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from warmgraph.hashing import comes_with_torch
 
 from ..changes.registries import library_kernels
-from ..operators import OPDEFS, fake_of, has_one_overload, has_plain_schema, runs_more, unwrapped
+from ..operators import DEVICE_KEYS, OPDEFS, fake_of, has_one_overload, has_plain_schema, runs_more, unwrapped
+from .plain import nested
 
 # Instructions, by how their names begin: loads and stores of locals, arithmetic, containers, calls, jumps. Not:
 # imports, stores to globals, handlers of exceptions, `with`, sets (whose order is by chance).
@@ -54,10 +54,9 @@ _ASKED = frozenset(
     """.split()
 )
 _OF_CTX = frozenset("save_for_backward mark_non_differentiable set_materialize_grads needs_input_grad".split())
-_CONSTANTS = (
+CONSTANTS = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.layout, torch.device, torch.memory_format,
 )  # fmt: skip
-_DEVICES = frozenset("CPU CUDA HIP XPU MPS MTIA HPU PrivateUse1".split())
 
 
 def plain_codes(overload: Any) -> set[types.CodeType] | None:
@@ -68,7 +67,7 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
     definition, functions = OPDEFS.get(name.partition(".")[0]), _Functions()
     if definition is None:  # of C++, or of a Library, whose kernels for devices are called by name
         # "Meta" is made of a registered fake; where there are both, the fake runs.
-        plain = library_kernels(name) <= _DEVICES | {"Meta"} and functions.add(fake_of(name))
+        plain = library_kernels(name) <= DEVICE_KEYS | {"Meta"} and functions.add(fake_of(name))
         return functions.codes() if plain else None
     fake, setup = unwrapped(definition._abstract_fn), definition._setup_context_fn
     if fake is not None and not functions.add(fake):
@@ -85,7 +84,7 @@ class _Functions:
         self._known: dict[types.FunctionType, bool] = {}
 
     def codes(self) -> set[types.CodeType]:
-        return {code for function in self._known for code in _nested(function.__code__)}
+        return {code for function in self._known for code in _codes_of(function)}
 
     def add(self, function: Any, *, has_ctx: bool = False) -> bool:
         """Whether it is plain. has_ctx: its first argument is one on which it may set attributes."""
@@ -97,7 +96,7 @@ class _Functions:
         held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         if getattr(function, "__builtins__", None) is not vars(builtins) or not all(map(is_constant, held)):
             return False
-        return all(self._is_plain(code, function, has_ctx) for code in _nested(function.__code__))
+        return all(self._is_plain(code, function, has_ctx) for code in _codes_of(function))
 
     def _is_plain(self, code: types.CodeType, function: types.FunctionType, has_ctx: bool) -> bool:
         ctx = code.co_varnames[0] if has_ctx and code is function.__code__ and code.co_argcount else None
@@ -140,7 +139,7 @@ def _may_be_asked(name: str, before: Any, function: types.FunctionType, ctx: str
         if held is not torch and held is not math:
             return is_constant(held) and name in _ASKED
         found = getattr(held, name, None)
-        if type(found) in _CONSTANTS:
+        if type(found) in CONSTANTS:
             return held is math or name not in vars(torch).get("__annotations__", ())
         of_torch = isinstance(found, types.FunctionType) and comes_with_torch(found.__code__.co_filename)
         return name in _ASKED and (of_torch or isinstance(found, (types.BuiltinFunctionType, type)))
@@ -159,12 +158,9 @@ def _all(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _nested(constant)
+def _codes_of(function: types.FunctionType) -> tuple[types.CodeType, ...]:
+    return (function.__code__, *nested(function.__code__))
 
 
 def is_constant(value: Any) -> bool:
-    return type(value) in _CONSTANTS or (type(value) is tuple and all(map(is_constant, value)))
+    return type(value) in CONSTANTS or (type(value) is tuple and all(map(is_constant, value)))

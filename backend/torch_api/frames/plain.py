@@ -140,6 +140,14 @@ def code_from_plain(data: Plain, rename: Mapping[str, str]) -> types.CodeType:
     return types.CodeType(*values.values())
 
 
+def nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Code objects within `code`, at any depth."""
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield constant
+            yield from nested(constant)
+
+
 def placed(code: types.CodeType, was: str, now: str, lines: int) -> types.CodeType:
     """`code` as if its file, `was`, were `now` and began so many lines later: what tracebacks and warnings name."""
     within = tuple(placed(one, was, now, lines) if isinstance(one, types.CodeType) else one for one in code.co_consts)

@@ -19,7 +19,11 @@ def without_launchers(graph: Any) -> None:
     """
     for one in graph._triton_bundle.static_autotuners if graph._triton_bundle else ():
         for result in one.kernel.compile_results:
-            vars(result.kernel).pop("C_impl", None)
+            _forget_launcher(result.kernel)
+
+
+def _forget_launcher(kernel: Any) -> None:
+    vars(kernel).pop("C_impl", None)
 
 
 def binaries_alone(graph: Any) -> None:
@@ -54,7 +58,7 @@ def with_binary(result: Any, binary: bytes) -> Any:
     """A copy of one compiled configuration of a kernel, with its binary, that serialises."""
     result = copy.copy(result)
     result.kernel = copy.copy(result.kernel)  # without what it is loaded as
-    vars(result.kernel).pop("C_impl", None)
+    _forget_launcher(result.kernel)
     result.kernel.cubin_raw = binary
     return result
 
