@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def uncollected(*, lasting: bool = True) -> Iterator[None]:
     """No collection meanwhile: what is made here is kept, and one pass over a model's objects takes longer than all
-    of it.
+    of it. lasting: afterwards all objects are old, without a pass over them: those that were just made would cause one
+    at once.
     """
     on = gc.isenabled()
     gc.disable()
@@ -18,11 +19,7 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if on:
+            if lasting and not gc.get_freeze_count():  # frozen by somebody else
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
-
-
-def make_old() -> None:
-    """All objects are old now, without a pass over them: those that were just made would soon cause one."""
-    if gc.isenabled() and not gc.get_freeze_count():  # frozen by somebody else
-        gc.freeze()
-        gc.unfreeze()

@@ -108,6 +108,7 @@ _PLAIN = frozenset(
     {type(None), bool, int, float, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format}
 )
 _DESCRIPTORS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_DESCRIPTOR_TYPES = frozenset(_DESCRIPTORS)
 
 
 _generated: dict[int, dict[str, Any]] = {}
@@ -127,9 +128,11 @@ def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
     """
     kind = type(value)  # the most frequent ones first: a process's first key asks of 20,000 values
     if kind is types.FunctionType:
-        simple = value.__closure__ is None and value.__defaults__ is None and value.__kwdefaults__ is None
-        if simple and not value.__dict__:
+        simple = value.__closure__ is None and value.__kwdefaults__ is None and not value.__dict__
+        if simple and (value.__defaults__ is None or _PLAIN.issuperset(map(type, value.__defaults__))):
             return None if _is_ours(value) else value
+    elif kind in _DESCRIPTOR_TYPES:
+        return None if _is_toolchain(_module_of_builtin(value)) else value
     elif (kind is type and _is_toolchain(value.__module__)) or (clean is not None and id(value) in clean):
         return None
     seen: set[int] = set() if clean is None else clean

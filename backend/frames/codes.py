@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from warmgraph.hashing import Uncacheable, meaning, sha256_hex
+from warmgraph.hashing import Uncacheable, encode, sha256_hex
 
 from ..torch_api.frames.orders import NEVER, SAME, order_of
 from ..torch_api.frames.plain import Refused, nested
@@ -29,19 +29,37 @@ def code_digest(code: types.CodeType) -> str:
     found = _digests.get(id(code))
     if found is None:
         try:
-            text = f"{meaning(code)}{[_names(one) for one in (code, *nested(code))]}"
+            text = _text(code)
         except Uncacheable as bad:
             raise Refused(f"the code of {code.co_name}: {bad}") from None
         found = _digests[id(code)] = (code, sha256_hex(text.encode("utf-8", "surrogatepass"))[:16])
     return found[1]
 
 
-def _names(code: types.CodeType) -> list[Any]:
-    """What code may say of itself (`inner.__name__`, `locals()`), and sets in the order in which it goes over them."""
-    sets = [
-        repr(one) for one in code.co_consts if isinstance(one, frozenset) and {*map(type, one)} <= {bool, int, float}
-    ]
-    return [code.co_name, getattr(code, "co_qualname", ""), code.co_varnames, sets]
+def _text(code: types.CodeType) -> str:
+    """What `hashing.meaning` says, and what code may say of itself (`inner.__name__`, `locals()`), and sets in the
+    order in which it goes over them. In Python's own words where these are exact: a restore asks for a thousand.
+    """
+    said = (
+        code.co_code,
+        getattr(code, "co_exceptiontable", b""),
+        (code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
+        (code.co_name, getattr(code, "co_qualname", "")),
+        (code.co_varnames, code.co_names, code.co_freevars, code.co_cellvars),
+    )
+    return f"{said}[{', '.join(map(_constant, code.co_consts))}]"
+
+
+def _constant(value: Any) -> str:
+    if type(value) in _EXACT:
+        return repr(value)
+    if isinstance(value, types.CodeType):
+        return f"<code {_text(value)}>"
+    of_numbers = isinstance(value, frozenset) and {*map(type, value)} <= {bool, int, float}
+    return f"{encode(value)} {value if of_numbers else ''}"
+
+
+_EXACT = frozenset(map(type, (None, True, 0, "", b"", ...)))
 
 
 def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:

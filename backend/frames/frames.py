@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..collection import make_old, uncollected
+from ..collection import uncollected
 from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.hook import Frame, when_guarded
@@ -59,7 +59,6 @@ class Frames(Struct):
                 report.not_restorable()
             return output
         kept, restored = found
-        make_old()
         if sampled:
             restored.undo()
             return self._traced(frame, trace, report, key, around, against=kept)
@@ -146,7 +145,7 @@ class Frames(Struct):
 
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
-                with report.phase("record"), uncollected():
+                with report.phase("record"), uncollected(lasting=False):
                     return make_record(frame, output, seen, shape, around)
 
             report.refused = None

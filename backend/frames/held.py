@@ -47,12 +47,18 @@ def said_as_a_whole(value: Any) -> str | None:
         raise Refused(str(why)) from None
 
 
-def attributes_of(value: Any) -> dict[str, Any]:
-    """By name: of its dictionary, and of its slots that hold something. Asks no code of its class's."""
+Descriptors = list[tuple[type, str, Any]]  # (class, name, descriptor)
+
+
+def attributes_of(value: Any, slots: Descriptors | None = None) -> dict[str, Any]:
+    """By name: of its dictionary, and of its slots that hold something. Asks no code of its class's.
+
+    slots: `slots_of` its class, from a caller that knows them.
+    """
     found = {}
     with contextlib.suppress(AttributeError):
         found.update(object.__getattribute__(value, "__dict__"))
-    for base, name, slot in _slots_of(type(value)):
+    for base, name, slot in slots_of(type(value)) if slots is None else slots:
         if is_heap_type(base):
             with contextlib.suppress(AttributeError):  # it holds nothing
                 found[name] = slot.__get__(value, base)
@@ -69,21 +75,21 @@ class Slots:
     """Which slots of a value hold something. Each class is looked at once."""
 
     def __init__(self) -> None:
-        self._of: dict[int, tuple[type, list[tuple[type, str, Any]]]] = {}
+        self._of: dict[int, tuple[type, Descriptors]] = {}
 
     def filled(self, value: Any) -> Iterator[str]:
         kind = type(value)
         found = self._of.get(id(kind))
         if found is None:
-            found = self._of[id(kind)] = (kind, _slots_of(kind))
+            found = self._of[id(kind)] = (kind, slots_of(kind))
         for base, name, slot in found[1]:
             with contextlib.suppress(AttributeError):
                 slot.__get__(value, base)
                 yield name
 
 
-def _slots_of(kind: type) -> list[tuple[type, str, Any]]:
-    """(class, name, descriptor) of a class and its bases."""
+def slots_of(kind: type) -> Descriptors:
+    """Of a class and its bases."""
     return [
         (base, name, member)
         for base in kind.__mro__

@@ -11,6 +11,7 @@ import hashlib
 import os
 import sys
 import types
+from bisect import bisect_left
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -92,17 +93,19 @@ def _of_main() -> str:
 
 @functools.cache
 def _installed() -> str:
-    """Digest of the packages on the path, by the sha256s of their files as installed (some 10 ms)."""
+    """Digest of the packages on the path, by the sha256s of their files as installed (5 to 10 ms)."""
     digest = hashlib.sha256()
     for record in _records():
         try:
             lines = record.read_bytes().splitlines()
         except OSError:  # installed by something else than pip
             lines = []
-        digest.update(record.parent.name.encode() + b"\n")
+        name = record.parent.name.encode()
+        code = sorted([line for line in lines if b"__pycache__" not in line])
         # Not what differs with how a package was installed, nor scripts and links, which hold paths of this host.
-        code = [line for line in lines if b"__pycache__" not in line and b".dist-info/" not in line]
-        digest.update(b"\n".join(sorted([line for line in code if not line.startswith((b"..", b"__editable__"))])))
+        for prefix in (name + b"/", b"..", b"__editable__"):
+            del code[bisect_left(code, prefix) : bisect_left(code, prefix + b"\xff")]
+        digest.update(name + b"\n" + b"\n".join(code))
     return digest.hexdigest()[:16]
 
 

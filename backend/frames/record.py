@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 10
+FORMAT = 11
 _MAX_ITEMS = 2_000_000
 
 

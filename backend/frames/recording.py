@@ -74,14 +74,18 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     look = Looking(live, known, asked, tuple(frame.closure or ()), values)
     _forget_stale(graph, seen)
     guards = dynamo.in_order(graph.guards)
+    idle = [guard for guard in guards if dynamo.is_idle(guard)]  # a third of a model's
+    guards = [guard for guard in guards if not dynamo.is_idle(guard)]
+    unguarded = [*idle, *seen.unguarded]
     rows = [_row(guard, look, table, texts) for guard in guards]
-    facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in seen.unguarded)}
-    guarded = [guard.originating_source for guard in (*guards, *seen.unguarded)]
+    facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in unguarded)}
+    guarded = [guard.originating_source for guard in (*guards, *unguarded)]
     looked_at = [source for source in seen.looked_at if is_of_frame(source) and not _is_within_ranks(source, look)]
     sources = list(dict.fromkeys([*guarded, *looked_at]))
     for source in sources:  # two of them may be one value
         table.number(source)
-    surfaces = _surfaces(sources, look, table, texts)
+    empty = {guard.originating_source for guard in idle}  # the fact says so
+    surfaces = _surfaces((source for source in sources if source not in empty), look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]

@@ -84,7 +84,7 @@ def _files(name: str, root: Path) -> str:
     except metadata.PackageNotFoundError:
         record = None
     prefix = f"{root.name}/"
-    lines = sorted(line for line in (record or "").splitlines() if line.startswith(prefix) and ",sha256=" in line)
+    lines = sorted([line for line in (record or "").splitlines() if line.startswith(prefix) and ",sha256=" in line])
     if not lines:  # built from source, or installed as a link to one
         return "tree " + _hash_tree(root)
     digest = hashlib.sha256("\n".join(lines).encode())
@@ -97,11 +97,9 @@ def _edited(root: Path, lines: list[str]) -> list[tuple[str, str]]:
     """Python sources that are not as they were installed: (name, content digest)."""
     installed = _stat_time(root / "__init__.py")
     changed = []
-    for line in lines:
+    for line in [line for line in lines if ".py,sha256=" in line]:
         path, _, rest = line.partition(",")
         inner = path.partition("/")[2]
-        if not inner.endswith(".py"):
-            continue
         try:
             stat = os.stat(f"{root}/{inner}")  # noqa: PTH116 - of 2,000 files, before a first key
         except OSError:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from warmgraph.backend.collection import make_old, uncollected
+from warmgraph.backend.collection import uncollected
 
 
 class Ring:
@@ -50,11 +50,26 @@ def test_what_is_old_is_collected_all_the_same():
     ring = Ring()
     ring.itself = ring
     count = sum(type(one) is Ring for one in gc.get_objects())
-    make_old()
+    with uncollected():
+        pass
     assert gc.get_freeze_count() == 0
     del ring
     gc.collect()
     assert sum(type(one) is Ring for one in gc.get_objects()) == count - 1
+
+
+def test_no_pass_begins_as_soon_as_it_is_on_again():
+    """The collector counts what was made while it was off."""
+    passes = []
+    gc.callbacks.append(lambda phase, _: passes.append(phase))
+    try:
+        with uncollected():
+            rings = [Ring() for _ in range(10_000)]
+        counts = gc.get_count()
+    finally:
+        gc.callbacks.pop()
+    assert (len(rings), passes) == (10_000, [])
+    assert counts[0] < gc.get_threshold()[0]
 
 
 def test_what_a_program_froze_stays_frozen():
@@ -62,7 +77,8 @@ def test_what_a_program_froze_stays_frozen():
     assert is_watched(ring)
     gc.freeze()
     try:
-        make_old()
+        with uncollected():
+            pass
         assert not is_watched(ring)
     finally:
         gc.unfreeze()

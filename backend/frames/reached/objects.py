@@ -20,15 +20,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from warmgraph.hashing import sha256_hex
+from msgspec import Struct
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
 from ..classes import counted, is_known, is_librarys, name_of
 from ..codes import asked_names, code_digest
-from ..held import DESCRIPTORS, FIELD, OPERATORS, attributes_of, said_as_a_whole
+from ..held import DESCRIPTORS, FIELD, OPERATORS, Descriptors, attributes_of, said_as_a_whole, slots_of
 from ..program import is_installed
 from ..rules import COMPARED
+from .compiled import attributes, builtin, iterator, nothing, numpy_array, variable
 from .containers import (
     Lines,
     Walking,
@@ -79,15 +80,7 @@ def lines_of(walk: Walking, value: Any) -> Iterator[str]:
     if exact is not None:
         yield from exact(walk, value)
         return
-    lines = next((lines for base, lines in _INHERITED if issubclass(kind, base)), None)
-    if lines is not None:
-        yield from lines(walk, value)
-    elif module_of_class(kind) == "functools" and "__wrapped__" in getattr(value, "__dict__", {}):
-        yield from _wrapper(walk, value)
-    elif hasattr(kind, "__array_finalize__") or module_of_class(kind).partition(".")[0] == "numpy":
-        yield from _array(walk, value)
-    elif not issubclass(kind, _RUNNING):
-        yield from _object(walk, value)
+    yield from _kind(walk, kind).lines(walk, value)
 
 
 def comes_by_name(value: Any) -> bool:
@@ -131,28 +124,64 @@ def marks(function: types.FunctionType) -> str:
 # -- by kind
 
 
+class _Kind(Struct):
+    """Of a class, for all its objects. contents: of the container or number that it inherits, if any. always: names
+    that count in any case. cut: whether nothing that its objects hold counts.
+    """
+
+    cls: Any  # alive, so that no id is used twice
+    lines: Lines
+    contents: Lines | None
+    always: frozenset[str]
+    cut: bool
+    is_module: bool
+    slots: Descriptors
+
+
+def _kind(walk: Walking, cls: Any) -> _Kind:
+    found = walk.kinds.get(id(cls))
+    if found is None:
+        is_module = issubclass(cls, torch.nn.Module)
+        fields = getattr(cls, "__dataclass_fields__", ()) if walk.asked & _FIELDS else ()
+        found = walk.kinds[id(cls)] = _Kind(
+            cls=cls,
+            lines=_lines_by_class(cls),
+            contents=next((lines for base, lines in _CONTENTS if issubclass(cls, base)), None),
+            always=frozenset((*(_OF_MODULES if is_module else ()), *fields, *_names_of_finders(cls))),
+            cut=_CUT.match(module_of_class(cls)) is not None and not issubclass(cls, (torch.nn.Module, *_CONTAINERS)),
+            is_module=is_module,
+            slots=slots_of(cls),
+        )
+    return found
+
+
+def _lines_by_class(cls: Any) -> Lines:
+    for base, lines in _INHERITED:
+        if issubclass(cls, base):
+            return lines
+    if module_of_class(cls) == "functools":
+        return _of_functools
+    if hasattr(cls, "__array_finalize__") or module_of_class(cls).partition(".")[0] == "numpy":
+        return numpy_array
+    return nothing if issubclass(cls, _RUNNING) else _object
+
+
 def _object(walk: Walking, value: Any) -> Iterator[str]:
     """Attributes of any object, and what it has of a container or a number that it inherits."""
-    kind = type(value)
-    yield walk.ref(kind, "__class__")
+    kind = _kind(walk, type(value))
+    yield walk.ref(kind.cls, "__class__")
     if (whole := said_as_a_whole(value)) is not None:
         yield whole
         return
-    if _CUT.match(module_of_class(kind)) and not issubclass(kind, (torch.nn.Module, *_CONTAINERS)):
+    if kind.cut:
         return
-    contents = next((lines for base, lines in _CONTENTS if issubclass(kind, base)), None)
-    if contents is not None:
-        yield from contents(walk, value)
-    if issubclass(kind, enum.Enum):
+    if kind.contents is not None:
+        yield from kind.contents(walk, value)
+    if issubclass(kind.cls, enum.Enum):
         yield f"{value._name_} {walk.ref(value._value_, 'value')}"
-    always: Any = ()
-    if issubclass(kind, torch.nn.Module):
-        always = _OF_MODULES
+    if kind.is_module:
         walk.hooks.update(hooks_of(value))
-    if walk.asked & _FIELDS:
-        always = {*always, *getattr(kind, "__dataclass_fields__", ())}
-    always = {*always, *_names_of_finders(kind)}
-    yield from walk.named(value, attributes_of(value), always)
+    yield from walk.named(value, attributes_of(value, kind.slots), kind.always)
 
 
 def _names_of_finders(kind: Any) -> set[str]:
@@ -230,38 +259,10 @@ def _is_within(package: str, key: Any, held: Any) -> bool:
     return space.get("__name__") == f"{package}.{key}" and is_installed(str(space.get("__file__")))
 
 
-def _array(walk: Walking, value: Any) -> Iterator[str]:
-    """Arrays are tensors to a trace, but those of another class (`matrix`, a masked one), which are read at once."""
-    yield f"{getattr(value, 'dtype', '')} {len(getattr(value, 'shape', ()))}"
-    if type(value).__name__ == "dtype":
-        yield repr(value)
-    elif hasattr(value, "tolist") and hasattr(value, "flags") and type(value).__name__ not in ("ndarray", "generic"):
-        yield f"{value.shape} {sha256_hex(repr(value.tolist()).encode())}"
-
-
-def _wrapper(walk: Walking, value: Any) -> Iterator[str]:
-    yield from walk.named(value, vars(value), ("__wrapped__",))
-
-
-def _builtin(walk: Walking, value: Any) -> Iterator[str]:
-    yield f"{value.__qualname__} {walk.ref(value.__self__, '__self__')}"
-
-
-def _variable(walk: Walking, value: contextvars.ContextVar[Any]) -> Iterator[str]:
-    yield f"{value.name} {walk.ref(value.get(None), 'get()')}"
-
-
-def _iterator(walk: Walking, value: Any) -> Iterator[str]:
-    """What is left of it, without taking any."""
-    yield from (walk.ref(part, "rest") for part in value.__reduce__()[1:])
-
-
-def _attributes(*names: str) -> Lines:
-    def lines(walk: Walking, value: Any) -> Iterator[str]:
-        for name in names:
-            yield f"{name}={walk.ref(getattr(value, name), name)}"
-
-    return lines
+def _of_functools(walk: Walking, value: Any) -> Iterator[str]:
+    if "__wrapped__" in getattr(value, "__dict__", {}):
+        return walk.named(value, vars(value), ("__wrapped__",))
+    return _object(walk, value)
 
 
 _KINDS: dict[Any, Lines] = {
@@ -272,26 +273,26 @@ _KINDS: dict[Any, Lines] = {
     set: unordered,
     frozenset: unordered,
     types.FunctionType: _function,
-    types.BuiltinFunctionType: _builtin,
+    types.BuiltinFunctionType: builtin,
     types.CellType: _cell,
-    types.MethodType: _attributes("__func__", "__self__"),
-    staticmethod: _attributes("__func__"),
-    classmethod: _attributes("__func__"),
-    property: _attributes("fget", "fset", "fdel"),
-    functools.cached_property: _attributes("func"),
-    slice: _attributes("start", "stop", "step"),
+    types.MethodType: attributes("__func__", "__self__"),
+    staticmethod: attributes("__func__"),
+    classmethod: attributes("__func__"),
+    property: attributes("fget", "fset", "fdel"),
+    functools.cached_property: attributes("func"),
+    slice: attributes("start", "stop", "step"),
     range: own_text,
     torch.Size: own_text,
-    torch.Generator: lambda walk, value: iter(()),
-    types.GenericAlias: _attributes("__origin__", "__args__"),
-    types.UnionType: _attributes("__args__"),
-    types.MethodWrapperType: _attributes("__name__", "__self__"),
+    torch.Generator: nothing,
+    types.GenericAlias: attributes("__origin__", "__args__"),
+    types.UnionType: attributes("__args__"),
+    types.MethodWrapperType: attributes("__name__", "__self__"),
     types.MappingProxyType: view,
     types.CodeType: lambda walk, value: iter((_code(value),)),
-    dataclasses.Field: _attributes("name", "default", "default_factory", "metadata", "init", "repr", "hash", "compare"),
-    re.Pattern: _attributes("flags", "pattern"),
+    dataclasses.Field: attributes("name", "default", "default_factory", "metadata", "init", "repr", "hash", "compare"),
+    re.Pattern: attributes("flags", "pattern"),
     threading.local: lambda walk, value: walk.named(value, vars(value)),
-    contextvars.ContextVar: _variable,
+    contextvars.ContextVar: variable,
     torch.finfo: own_text,
     operator.itemgetter: own_text,
     operator.attrgetter: own_text,
@@ -300,7 +301,7 @@ _KINDS: dict[Any, Lines] = {
 _ITERATORS = (
     *map(type, map(iter, ([], (), range(0), {}, {}.values(), {}.items(), set()))), zip, map, filter, enumerate, FIELD,
 )  # fmt: skip
-_KINDS.update(dict.fromkeys(_ITERATORS, _iterator))
+_KINDS.update(dict.fromkeys(_ITERATORS, iterator))
 _EXACT = {id(kind): lines for kind, lines in _KINDS.items()}
 ALWAYS_NUMBERED = frozenset(
     map(id, (dict, collections.OrderedDict, list, tuple, set, types.CellType, types.MethodType))
@@ -310,7 +311,7 @@ _INHERITED: tuple[tuple[Any, Lines], ...] = (
     (type, _class),
     (torch.Tensor, _tensor),
     (types.ModuleType, _space),
-    (property, _attributes("fget", "fset", "fdel")),
+    (property, attributes("fget", "fset", "fdel")),
     (torch.nn.Module, _object),
 )
 _CONTENTS: tuple[tuple[Any, Lines], ...] = (
@@ -319,6 +320,6 @@ _CONTENTS: tuple[tuple[Any, Lines], ...] = (
     ((array.array, bytearray), memory),
     ((set, frozenset), unordered),
     ((int, float, complex, str, bytes, *COMPARED), own_text),
-    ((functools.partial, functools.partialmethod), _attributes("func", "args", "keywords")),
+    ((functools.partial, functools.partialmethod), attributes("func", "args", "keywords")),
     (weakref.ReferenceType, lambda walk, value: iter((walk.ref(value(), "()"),))),
 )

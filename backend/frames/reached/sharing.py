@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
-from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_frame, root_of
+from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_frame, with_roots
 from ..classes import is_heap_type, is_known
 from ..rules import Looking
 from ..tensors import sharing_text
@@ -29,15 +29,20 @@ def sharing_of(sources: Iterable[Source], look: Looking) -> str:
     return sharing_text([look.live(source) for source in sorted(tensors, key=lambda s: str(s.name))])
 
 
-def one_text(sources: Iterable[Source], look: Looking, *, names: bool) -> str:
-    """A digest of which of these are one object. names: texts and numbers as well, since code compares them by `is`."""
+def one_text(sources: Sequence[Source], look: Looking, *, names: bool) -> str:
+    """A digest of which of these, by number, are one object.
+
+    names: texts and numbers as well, since code compares them by `is`.
+    """
     groups: dict[int, list[str]] = {}
     for number, cell in enumerate(look.closure):
         groups.setdefault(id(cell), []).append(f"own cell {number}")
     cells: dict[int, list[tuple[str, types.CellType]]] = {}  # of an object's class, by its id
-    for source in sources:
-        root = root_of(source)
-        if not source.name or not is_of_frame(root) or is_dynamos(root):
+    counts: dict[int, bool] = {}  # by the id of a root
+    for source, root in with_roots(sources):
+        if id(root) not in counts:
+            counts[id(root)] = is_of_frame(root) and not is_dynamos(root)
+        if not source.name or not counts[id(root)]:
             continue
         value = look.live(source)
         if type(value) in _TORCH or (

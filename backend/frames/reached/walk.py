@@ -8,8 +8,10 @@ counts by name, with what somebody put on it.
 
 from __future__ import annotations
 
+import collections
 import enum
 import hashlib
+import itertools
 import operator
 import sys
 import types
@@ -34,6 +36,7 @@ from .objects import (
 
 Free = set[tuple[int, Any]]
 _MOST = 20_000_000  # characters of text: some 200,000 objects, half a second
+_AT_ONCE = 1_000  # lines
 _LONG = 1_000  # characters of a text
 _WIDTH = 4  # bytes of a digest
 _IDENTITY = (operator.is_, operator.is_not)
@@ -45,7 +48,7 @@ _OF_PROCESS = frozenset(
     last_traceback ps1 ps2 flags
     """.split()
 )
-_COMPILED_CALL = "_compiled_call_impl"  # of `module.compile()`
+_OF_DYNAMO = ("_dynamo", "_compiled_call_impl")  # the last: of `module.compile()`
 
 
 _TEXTS, _SINGLE = (str, bytes), (bool, type(None))
@@ -63,11 +66,13 @@ class Walk:
         self.asked, self.everything, self._sourced = asked, everything, sourced
         self._free, self._names = free, names
         self.hooks: dict[int, dict[int, int]] = {}
+        self.kinds: dict[int, Any] = {}  # what `objects` found of a class, by its id
         self._numbers: dict[int, int] = {}
         self._objects: list[Any] = []  # by number; alive, so that no id is used twice
         self._from: list[tuple[int, str]] = []
         self._storages: dict[int, int] = {}
         self._added: dict[int, str] = {}  # by the id of what lives on
+        self._said: dict[int, tuple[Any, str | None]] = {}  # of what comes by name, by id; alive
         self._at, self._left = -1, _MOST
 
     def digests(self, roots: Iterable[tuple[int, str, Any]]) -> bytes:
@@ -76,20 +81,26 @@ class Walk:
         Raises Refused.
         """
         found = [self._digest(f"{key}={self.item(holder, key, value)}" for holder, key, value in roots)]
+        empty: dict[Any, bytes] = {}  # a third of a model: a module has eight tables of hooks
         while len(found) <= len(self._objects):
             self._at = len(found) - 1
-            found.append(self._digest(lines_of(self, self._objects[self._at])))
+            value = self._objects[self._at]
+            kind = type(value)
+            if (kind is dict or kind is collections.OrderedDict) and not value:
+                found.append(empty.get(kind) or empty.setdefault(kind, self._digest(lines_of(self, value))))
+            else:
+                found.append(self._digest(lines_of(self, value)))
         return b"".join(found)
 
     def _digest(self, lines: Iterable[str]) -> bytes:
-        found = []
-        for line in lines:
-            found.append(line)
-            self._left -= len(line) + 50
+        digest, lines = hashlib.sha256(), iter(lines)
+        while some := list(itertools.islice(lines, _AT_ONCE)):
+            text = "\n".join((*some, ""))
+            self._left -= len(text) + 50 * len(some)
             if self._left < 0:
                 raise Refused("it can reach more data than can be looked at")
-        found.append("")
-        return hashlib.sha256("\n".join(found).encode("utf-8", "surrogatepass")).digest()[:_WIDTH]
+            digest.update(text.encode("utf-8", "surrogatepass"))
+        return digest.digest()[:_WIDTH]
 
     def first_that_differs(self, was: bytes, now: bytes) -> str:
         """By what way the first object is reached that is another one."""
@@ -127,10 +138,9 @@ class Walk:
         """
         everything = self.everything and attributes_are_of_program(holder)
         for key, value in list(held.items()):
-            if type(key) is not str or is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo"):
-                continue
             # Dynamo asks tensors for flags under such names (`_is_param`).
-            if (everything or key in self.asked or key in always or key.startswith("_is_")) and key != _COMPILED_CALL:
+            counts = type(key) is str and (everything or key in self.asked or key in always or key.startswith("_is_"))
+            if counts and not (is_mark(key) or key in BOOKKEEPING or key.startswith(_OF_DYNAMO)):
                 yield f"{key}={self.item(id(holder), key, value)}"
 
     def has_source(self, value: Any) -> bool:
@@ -159,13 +169,20 @@ class Walk:
             return f"{name_of(kind)} {member_text(value)}"
         if issubclass(kind, OPERATORS):
             return f"{value} {self._on(value)}"
-        if kind is types.FunctionType and comes_by_name(value):
+        if kind is not types.FunctionType and not issubclass(kind, (type, types.ModuleType)):
+            return None
+        found = self._said.get(id(value))
+        if found is None:
+            found = self._said[id(value)] = (value, self._name(value) if comes_by_name(value) else None)
+        return found[1]
+
+    def _name(self, value: Any) -> str:
+        """Of a function, a class or a module."""
+        if type(value) is types.FunctionType:
             return f"{value.__module__}.{value.__qualname__} {marks(value)} {self._on(value)}"
-        if issubclass(kind, type) and comes_by_name(value):
+        if isinstance(value, type):
             return f"{name_of(value)} {counted(value)} {self._on(value)}"
-        if issubclass(kind, types.ModuleType) and comes_by_name(value):
-            return f"{space_of(value).get('__name__')} {self._on(value)}"
-        return None
+        return f"{space_of(value).get('__name__')} {self._on(value)}"
 
     def _on(self, holder: Any) -> str:
         """A digest of what somebody put on a class, a function, a module or an operator of torch's or Python's."""

@@ -170,6 +170,8 @@ def patched_functions(clean: set[int]) -> tuple[str, dict[str, Any]]:
 
 
 def _counts(name: str) -> bool:
+    if not name.startswith("torch"):
+        return False
     return name == "torch" or name in _PREFIXES or (name.startswith(_BELOW) and not name.startswith(_GENERATED))
 
 

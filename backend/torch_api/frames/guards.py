@@ -13,7 +13,7 @@ from torch._guards import DuplicateInputs, Guard, StorageOverlap
 from .plain import Plain, Refused, from_plain, to_plain
 from .sources import Source, SourceTable
 
-__all__ = ["Guard", "arguments_of", "guard_of", "in_order", "kind_of", "make_guard"]
+__all__ = ["Guard", "arguments_of", "guard_of", "in_order", "is_idle", "kind_of", "make_guard"]
 
 # What a guard function computes from a value, by kind.
 tuple_iterator_length = dynamo.tuple_iterator_len
@@ -34,6 +34,11 @@ def kind_of(guard: Guard) -> str:
     if getattr(GuardBuilder, kind, None) is not guard.inner_create_fn():
         raise Refused(f"a guard of {kind}, which is not torch's own, on {guard.name}")
     return kind
+
+
+def is_idle(guard: Guard) -> bool:
+    """Whether torch's builder makes nothing of it: that a module has no hooks, unless a setting asks for that."""
+    return guard.create_fn is GuardBuilder.EMPTY_NN_MODULE_HOOKS_DICT and dynamo.config.skip_nnmodule_hook_guards
 
 
 def arguments_of(guard: Guard, kind: str) -> dict[str, Any]:

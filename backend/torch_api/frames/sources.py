@@ -28,6 +28,7 @@ __all__ = [
     "place_in_base",
     "read_sources",
     "root_of",
+    "with_roots",
 ]
 
 GlobalSource = dynamo.GlobalSource
@@ -155,6 +156,15 @@ def bases_of(source: Source) -> Iterator[Source]:
 def root_of(source: Source) -> Source:
     """The local or global that a source begins with."""
     return next(reversed([source, *bases_of(source)]))
+
+
+def with_roots(sources: Sequence[Source]) -> Iterator[tuple[Source, Source]]:
+    """Each with its root. sources: by number, so that a base comes before what leads through it."""
+    roots: dict[int, Source] = {}
+    for source in sources:
+        found = roots.get(id(source.base)) if isinstance(source, ChainedSource) else source
+        root = roots[id(source)] = root_of(source) if found is None else found
+        yield source, root
 
 
 def global_of(source: Source) -> str:
