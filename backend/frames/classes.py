@@ -194,8 +194,6 @@ def refuse_own_checks(cls: type) -> None:
     for base in cls.__mro__:
         if "__subclasshook__" in vars(base) and not is_known(base.__module__):
             raise Refused(f"isinstance on {name_of(cls)} runs its __subclasshook__ while it is traced")
-        if "_missing_" in vars(base) and not is_known(base.__module__):
-            raise Refused(f"{name_of(cls)} has a _missing_, which runs while it is traced")
     metaclass: Any = type(cls)
     for base in metaclass.__mro__:
         own = {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_known(base.__module__)

@@ -54,7 +54,24 @@ def enum_item(x): return x * Mode["A"].gain
 def enum_loop(x):
     for m in Mode: x = x * m.gain
     return x
-def enum_missing(x): return x * Loose("z").value
+def enum_missing(x): return x * 2 if Loose("z") is Loose.A else x * 3
+class Strict(str, enum.Enum):
+    A = "a"
+    B = "b"
+    @classmethod
+    def _missing_(cls, value): raise ValueError(f"{value} is none of {TABLE}")
+STRICT = Strict.A
+def enum_strict(x): return x * 2 if STRICT == Strict.A and STRICT in (Strict.A, Strict.B) else x * 3
+class Grown(enum.Enum):
+    A = 1
+    @classmethod
+    def _missing_(cls, value):
+        one = object.__new__(cls)
+        one._name_ = one._value_ = value
+        one.gain = TABLE[value]
+        return cls._value2member_map_.setdefault(value, one)
+Grown("z")
+def enum_grown(x): return x * Grown("z").gain
 def enum_truth(x): return x * 5 if MODE else x * 1.5
 @dataclasses.dataclass(init=False, repr=False, eq=False)
 class Bare:
@@ -117,6 +134,9 @@ klass("enum_call", "an attribute that is set", change=set_("m.Mode.A.gain", 9.0)
 klass("enum_item", "an attribute made of a global", edit=LARGER)
 klass("enum_loop", "an attribute made of a global", edit=LARGER)
 klass("enum_missing", "what it reads", edit=('TABLE = {"z": 1}', 'TABLE = {"z": 2}'), refused="_missing_")
+klass("enum_strict", "another member", edit=("STRICT = Strict.A", "STRICT = Strict.B"))
+klass("enum_strict", "a global that nobody asks for", change=set_("m.UNUSED", 1), restores=True)
+klass("enum_grown", "what made it a member", edit=('TABLE = {"z": 1}', 'TABLE = {"z": 2}'))
 klass(
     "enum_truth",
     "a method on enum.Enum",
