@@ -71,7 +71,8 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
         if (moved := differing(record.program, around.program)) is not None:  # last: the others say more
             raise Refused(moved)
         place = _placing(record, frame, rename)
-        restored = Restored(_parts(record, frame, sources, guards, look, rename, place), frame, cleanups)
+        parts = _parts(record, frame, sources, guards, look, rename, place)
+        restored = Restored(parts, frame, cleanups, look.live.known)
         for name, kind, data in record.installed:  # last: a record whose guards do not hold loads nothing
             if kind == "graph":
                 put(name, load(record.graphs[name]))

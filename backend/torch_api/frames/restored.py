@@ -74,6 +74,23 @@ class _Graph(dynamo_graph.OutputGraphCommon):  # type: ignore[misc]
         return list(self._parts.side_effects)
 
 
+class _Checks(dynamo_guards.CheckFunctionManager):  # type: ignore[misc]
+    """Builds guards as torch does, but knows what is found through each source: torch evaluates a text for each."""
+
+    def __init__(self, known: dict[Source, Any], *arguments: Any, **named: Any) -> None:
+        self._found = known
+        super().__init__(*arguments, **named)
+
+    def build_guards(self, sorted_guards: Sequence[Any], *arguments: Any, **named: Any) -> Any:
+        if not self._found or not dynamo_guards.config.guard_nn_modules:  # torch builds only some then
+            return super().build_guards(sorted_guards, *arguments, **named)
+        builder, manager = super().build_guards([], *arguments, **named)
+        builder.src_get_value_cache.update(self._found)
+        for guard in sorted_guards:
+            guard.create(builder)
+        return builder, manager
+
+
 class Restored:
     """As a `DynamoOutput`. Making one builds the guards and lets torch check them on this frame.
 
@@ -82,7 +99,8 @@ class Restored:
 
     last_attempt_start_time = None
 
-    def __init__(self, parts: Parts, frame: Any, cleanups: list[Any]) -> None:
+    def __init__(self, parts: Parts, frame: Any, cleanups: list[Any], known: dict[Source, Any]) -> None:
+        """known: what is found through each source (`Live.known`)."""
         self.bytecode = parts.bytecode
         self.pycode: list[Any] = []
         state = dynamo_graph.OutputGraphGuardsState(
@@ -123,21 +141,19 @@ class Restored:
         region = convert_frame.get_eval_frame_isolate_recompiles_id()
         self._graph, self._shape, self._code = graph, shape, parts.code
         self._entries = _get_cache_entries_for_region(parts.code, region)
-        self._checks = self._build(None, None)
+        self._checks = self._build(None, None, known)
         guards = self._checks.guard_manager
         if not guards.check(frame.locals):
             failed = guards.check_verbose(frame.locals).verbose_code_parts
             raise Refused(f"its guards do not hold: {str(failed)[:300]}")
 
-    def _build(self, fail: Any, keep: Any) -> Any:
-        return dynamo_guards.CheckFunctionManager(
-            self._code, self._graph, self._entries, fail, keep, shape_code_parts=self._shape
-        )
+    def _build(self, fail: Any, keep: Any, known: dict[Source, Any]) -> Any:
+        return _Checks(known, self._code, self._graph, self._entries, fail, keep, shape_code_parts=self._shape)
 
     def build_guards(self, code: Any, hooks: Any = None, **_: Any) -> Any:
         """As `DynamoOutput.build_guards`. A user's filter only takes guards away: what held before holds with fewer."""
         if hooks is not None and (hooks.guard_fail_fn or hooks.guard_filter_fn):
-            return self._build(hooks.guard_fail_fn, hooks.guard_filter_fn)
+            return self._build(hooks.guard_fail_fn, hooks.guard_filter_fn, {})
         return self._checks
 
     def undo(self) -> None:

@@ -210,7 +210,7 @@ class Live:
         self._globals = global_scope
         self._scope = {"L": local_scope, "G": global_scope, "__builtins__": vars(__import__("builtins")).copy()}
         self._helpers = dynamo_guards._get_closure_vars()
-        self._known: dict[Source, Any] = {}
+        self.known: dict[Source, Any] = {}
         self._by_id: dict[int, tuple[Source, Any]] = {}  # to hash a source takes as long as to read through it
 
     def __call__(self, source: Source) -> Any:
@@ -222,7 +222,7 @@ class Live:
 
     def _once(self, source: Source) -> Any:
         try:
-            return self._known[source]
+            return self.known[source]
         except KeyError:
             pass
         try:
@@ -231,7 +231,7 @@ class Live:
             raise
         except Exception as error:  # noqa: BLE001 - what a user's attribute raises; the frame is traced
             raise Refused(f"{source.name} cannot be read: {type(error).__name__}") from None
-        self._known[source] = value
+        self.known[source] = value
         return value
 
     def _read(self, source: Source) -> Any:
@@ -251,4 +251,4 @@ class Live:
                 return base[source.index]
             if kind is dynamo.TypeSource:
                 return type(base)
-        return source.get_value(self._scope, self._helpers, self._known)
+        return source.get_value(self._scope, self._helpers, self.known)
