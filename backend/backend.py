@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch.fx import GraphModule
 from warmgraph.cache import Mode, Reason, Settings, reset_in_child, settings
 
-from .collection import uncollected
+from .collection import make_old, uncollected
 from .compilers.aot_cudagraphs import CudaGraphs
 from .compilers.inductor import Inductor
 from .engine import Engine, refusal_of
@@ -175,3 +175,4 @@ def prepare() -> None:
     """When a backend is first named. Raises ConfigError, then and each time after."""
     with uncollected():
         warmgraph.prepare()
+        make_old()

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def uncollected(*, lasting: bool = True) -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """No collection meanwhile: what is made here is kept, and one pass over a model's objects takes longer than all
-    of it. lasting: afterwards all objects are old, without a pass over them: those that were just made would cause one
-    at once.
+    of it.
     """
     on = gc.isenabled()
     gc.disable()
@@ -19,7 +18,13 @@ def uncollected(*, lasting: bool = True) -> Iterator[None]:
         yield
     finally:
         if on:
-            if lasting and not gc.get_freeze_count():  # frozen by somebody else
-                gc.freeze()
-                gc.unfreeze()
             gc.enable()
+
+
+def make_old() -> None:
+    """All objects are old now, without a pass over them. At the end of `uncollected`, where what was made lasts: it
+    would cause a pass at once.
+    """
+    if not gc.get_freeze_count():  # frozen by somebody else
+        gc.freeze()
+        gc.unfreeze()

@@ -17,6 +17,7 @@ import torch
 from warmgraph.hashing import is_torch_or_stdlib, sha256_hex
 
 from ..torch_api.frames.plain import Refused, stands_by_name
+from ..torch_api.frames.ran import is_users
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time
 # What Python and torch keep on classes for themselves, or what has no behaviour.
@@ -194,13 +195,25 @@ def refuse_own_checks(cls: type) -> None:
     for base in cls.__mro__:
         if "__subclasshook__" in vars(base) and not is_known(base.__module__):
             raise Refused(f"isinstance on {name_of(cls)} runs its __subclasshook__ while it is traced")
+        if "_missing_" in vars(base) and not is_known(base.__module__) and _runs_unseen(vars(base)["_missing_"]):
+            raise Refused(f"{name_of(cls)} has a _missing_ that may run while it is traced, unseen")
     metaclass: Any = type(cls)
     for base in metaclass.__mro__:
+        if is_heap_type(base) and not is_known(base.__module__):
+            special = (name for name in vars(base) if name.startswith("__") and name not in _BOOKKEEPING)
+            if (name := next((name for name in special if _runs_unseen(vars(base)[name])), None)) is not None:
+                raise Refused(f"the metaclass of {name_of(cls)} has a {name} that may run while it is traced, unseen")
         own = {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_known(base.__module__)
         if own and base.__module__ != "typing_extensions":  # Python's `typing` for older versions; torch asks for it
             raise Refused(f"isinstance on {name_of(cls)} runs its {name_of(base)} while it is traced")
     if vars(cls).get("_is_runtime_protocol", False) and not is_known(cls.__module__):
         raise Refused(f"isinstance on the protocol {name_of(cls)} looks at objects under no guard")
+
+
+def _runs_unseen(method: Any) -> bool:
+    """Whether nobody would know (`ran`): C code answers (`functools.cache`), or code that has no file."""
+    function = method.__func__ if isinstance(method, (classmethod, staticmethod)) else method
+    return callable(function) and not (type(function) is types.FunctionType and is_users(function.__code__))
 
 
 def _goes_by_name(cls: type) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..collection import uncollected
+from ..collection import make_old, uncollected
 from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.hook import Frame, when_guarded
@@ -47,6 +47,8 @@ class Frames(Struct):
         sampled = self._is_sampled()
         with uncollected():
             found = self._first_that_fits(key, frame, around, report, sampled=sampled)
+            if found is not None:
+                make_old()
         if found is None:
             why = self._known_refusal(key, frame, around, report)
             if why is None and self.engine.cache.keeps:
@@ -145,7 +147,7 @@ class Frames(Struct):
 
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
-                with report.phase("record"), uncollected(lasting=False):
+                with report.phase("record"), uncollected():
                     return make_record(frame, output, seen, shape, around)
 
             report.refused = None

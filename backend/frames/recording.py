@@ -73,9 +73,10 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     looked_for = looked_names(_codes(frame, seen)) | seen.names
     look = Looking(live, known, asked, tuple(frame.closure or ()), values)
     _forget_stale(graph, seen)
-    guards = dynamo.in_order(graph.guards)
-    idle = [guard for guard in guards if dynamo.is_idle(guard)]  # a third of a model's
-    guards = [guard for guard in guards if not dynamo.is_idle(guard)]
+    guards: list[Any] = []
+    idle: list[Any] = []  # a third of a model's
+    for guard in dynamo.in_order(graph.guards):
+        (idle if dynamo.is_idle(guard) else guards).append(guard)
     unguarded = [*idle, *seen.unguarded]
     rows = [_row(guard, look, table, texts) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in unguarded)}

@@ -201,7 +201,7 @@ def _hasattr(look: Looking, source: Source, arguments: Arguments) -> str:
 
 @_rule("NOT_PRESENT_IN_GENERIC_DICT")
 def _not_present(look: Looking, source: Source, arguments: Arguments) -> str:
-    return f"{arguments['attr']} {arguments['attr'] in look.live(source).__dict__}"
+    return f"{arguments['attr']} {arguments['attr'] in getattr(look.live(source), '__dict__', ())}"
 
 
 @_rule("TUPLE_ITERATOR_LEN")

@@ -71,6 +71,34 @@ class Grown(enum.Enum):
         one.gain = TABLE[value]
         return cls._value2member_map_.setdefault(value, one)
 Grown("z")
+class Cached(enum.Enum):
+    A = 1
+    B = 2
+    @classmethod
+    @functools.cache
+    def _missing_(cls, value): return cls(TABLE[value])
+Cached("z")
+def enum_cached(x): return x * 2 if Cached("z") is Cached.A else x * 3
+class Holds:
+    KIND = Cached
+    def is_a(self): return self.KIND("z") is self.KIND.A
+def enum_held(x): return x * 2 if Holds().is_a() else x * 3
+exec('''
+class Made(enum.Enum):
+    A = 1
+    B = 2
+    @classmethod
+    def _missing_(cls, value): return cls(TABLE[value])
+''')
+def enum_made(x): return x * 2 if Made("z") is Made.A else x * 3
+class Remembers(enum.EnumMeta):
+    @functools.cache
+    def __call__(cls, value, *more, **named): return super().__call__(TABLE.get(value, value), *more, **named)
+class Remembered(enum.Enum, metaclass=Remembers):
+    A = 1
+    B = 2
+Remembered("z")
+def enum_remembered(x): return x * 2 if Remembered("z") is Remembered.A else x * 3
 def enum_grown(x): return x * Grown("z").gain
 def enum_truth(x): return x * 5 if MODE else x * 1.5
 @dataclasses.dataclass(init=False, repr=False, eq=False)
@@ -136,6 +164,8 @@ klass("enum_loop", "an attribute made of a global", edit=LARGER)
 klass("enum_missing", "what it reads", edit=('TABLE = {"z": 1}', 'TABLE = {"z": 2}'), refused="_missing_")
 klass("enum_strict", "another member", edit=("STRICT = Strict.A", "STRICT = Strict.B"))
 klass("enum_strict", "a global that nobody asks for", change=set_("m.UNUSED", 1), restores=True)
+for entry in ("enum_cached", "enum_held", "enum_made", "enum_remembered"):
+    klass(entry, "what it reads", edit=('TABLE = {"z": 1}', 'TABLE = {"z": 2}'), refused="unseen")
 klass("enum_grown", "what made it a member", edit=('TABLE = {"z": 1}', 'TABLE = {"z": 2}'))
 klass(
     "enum_truth",

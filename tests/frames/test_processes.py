@@ -88,6 +88,37 @@ def test_who_records_keeps_no_input_alive(run_python):
     assert run_python(KEPT) == [True, 1]
 
 
+LEFT = (
+    HEAD
+    + """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+model, x = Model(), torch.ones(3, 4)
+compiled = torch.compile(model, backend="warmgraph")
+with torch.no_grad():
+    compiled(x)
+gone = [weakref.ref(x), weakref.ref(model)]
+del x
+gc.collect()
+without_input = gone[0]() is None
+del compiled, model
+torch._dynamo.reset()
+gc.collect()
+print(json.dumps([without_input, gone[1]() is None, warmgraph.stats()["restored"]]))
+"""
+)
+
+
+def test_who_restores_keeps_no_input_and_no_model_alive(run_python):
+    """torch keeps what builds guards for as long as a class that is guarded by identity."""
+    for restored in (0, 1):
+        assert run_python(LEFT) == [True, True, restored]
+
+
 RAISES = """
 import torch
 def f(x):

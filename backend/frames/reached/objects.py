@@ -59,12 +59,13 @@ _GENERATED = "__pydantic_"  # schemas, in which ids of classes stand; what they 
 _FIELDS = frozenset("fields asdict astuple replace".split())  # of dataclasses
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _RUNNING = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.TracebackType)
-# What Python keeps on classes and modules for itself, or what has no behaviour.
+# What Python keeps on classes and modules for itself, or what has no behaviour; the last is of `module.compile()`.
 BOOKKEEPING = frozenset(
     """
     __dict__ __weakref__ __module__ __qualname__ __annotations__ __abstractmethods__ _abc_impl __static_attributes__
     __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__ __builtins__ __slotnames__ __signature__
     __non_callable_proto_members__ __vectorcalloffset__ __dictoffset__ __weaklistoffset__ _backward_cls
+    _compiled_call_impl
     """.split()
 )
 

@@ -48,7 +48,6 @@ _OF_PROCESS = frozenset(
     last_traceback ps1 ps2 flags
     """.split()
 )
-_OF_DYNAMO = ("_dynamo", "_compiled_call_impl")  # the last: of `module.compile()`
 
 
 _TEXTS, _SINGLE = (str, bytes), (bool, type(None))
@@ -140,7 +139,7 @@ class Walk:
         for key, value in list(held.items()):
             # Dynamo asks tensors for flags under such names (`_is_param`).
             counts = type(key) is str and (everything or key in self.asked or key in always or key.startswith("_is_"))
-            if counts and not (is_mark(key) or key in BOOKKEEPING or key.startswith(_OF_DYNAMO)):
+            if counts and not (is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo")):
                 yield f"{key}={self.item(id(holder), key, value)}"
 
     def has_source(self, value: Any) -> bool:

@@ -79,13 +79,16 @@ class _Checks(dynamo_guards.CheckFunctionManager):  # type: ignore[misc]
 
     def __init__(self, known: dict[Source, Any], *arguments: Any, **named: Any) -> None:
         self._found = known
-        super().__init__(*arguments, **named)
+        try:
+            super().__init__(*arguments, **named)
+        finally:
+            self._found = {}  # torch keeps this for as long as an object that is guarded by identity
 
     def build_guards(self, sorted_guards: Sequence[Any], *arguments: Any, **named: Any) -> Any:
         if not self._found or not dynamo_guards.config.guard_nn_modules:  # torch builds only some then
             return super().build_guards(sorted_guards, *arguments, **named)
         builder, manager = super().build_guards([], *arguments, **named)
-        builder.src_get_value_cache.update(self._found)
+        builder.src_get_value_cache = {**self._found, **builder.src_get_value_cache}
         for guard in sorted_guards:
             guard.create(builder)
         return builder, manager
