@@ -199,9 +199,9 @@ def refuse_own_checks(cls: type) -> None:
             raise Refused(f"{name_of(cls)} has a _missing_ that may run while it is traced, unseen")
     metaclass: Any = type(cls)
     for base in metaclass.__mro__:
-        if is_heap_type(base) and not is_known(base.__module__):
-            special = (name for name in vars(base) if name.startswith("__") and name not in _BOOKKEEPING)
-            if (name := next((name for name in special if _runs_unseen(vars(base)[name])), None)) is not None:
+        if issubclass(metaclass, enum.EnumMeta) and not is_known(base.__module__):  # Dynamo asks enums at once
+            asked = _ASKED_OF_ENUMS & vars(base).keys()
+            if (name := next((name for name in asked if _runs_unseen(vars(base)[name])), None)) is not None:
                 raise Refused(f"the metaclass of {name_of(cls)} has a {name} that may run while it is traced, unseen")
         own = {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_known(base.__module__)
         if own and base.__module__ != "typing_extensions":  # Python's `typing` for older versions; torch asks for it
@@ -213,7 +213,15 @@ def refuse_own_checks(cls: type) -> None:
 def _runs_unseen(method: Any) -> bool:
     """Whether nobody would know (`ran`): C code answers (`functools.cache`), or code that has no file."""
     function = method.__func__ if isinstance(method, (classmethod, staticmethod)) else method
-    return callable(function) and not (type(function) is types.FunctionType and is_users(function.__code__))
+    if type(function) is types.FunctionType:
+        return not is_users(function.__code__)
+    return callable(function) and not isinstance(function, _UNBOUND)
+
+
+_ASKED_OF_ENUMS = frozenset(
+    "__call__ __getitem__ __contains__ __iter__ __len__ __reversed__ __bool__ __eq__ __hash__".split()
+)
+_UNBOUND = (types.WrapperDescriptorType, types.MethodDescriptorType)  # `__hash__ = type.__hash__`: they hold nothing
 
 
 def _goes_by_name(cls: type) -> bool:
