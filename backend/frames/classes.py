@@ -198,8 +198,9 @@ def refuse_own_checks(cls: type) -> None:
         if "_missing_" in vars(base) and not is_known(base.__module__) and _runs_unseen(vars(base)["_missing_"]):
             raise Refused(f"{name_of(cls)} has a _missing_ that may run while it is traced, unseen")
     metaclass: Any = type(cls)
+    of_enum = issubclass(metaclass, enum.EnumMeta)  # Dynamo asks these at once
     for base in metaclass.__mro__:
-        if issubclass(metaclass, enum.EnumMeta) and not is_known(base.__module__):  # Dynamo asks enums at once
+        if of_enum and not is_known(base.__module__):
             asked = _ASKED_OF_ENUMS & vars(base).keys()
             if (name := next((name for name in asked if _runs_unseen(vars(base)[name])), None)) is not None:
                 raise Refused(f"the metaclass of {name_of(cls)} has a {name} that may run while it is traced, unseen")

@@ -19,7 +19,7 @@ from ..rules import COMPARED
 # By id, here and below: a metaclass may say that two classes are equal.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), *NATIVE_CONSTANTS)
 PLAIN = frozenset(map(id, _PLAIN))
-_TABLES = frozenset(map(id, (dict, collections.OrderedDict)))
+TABLES = frozenset(map(id, (dict, collections.OrderedDict)))
 
 
 class Walking(Protocol):
@@ -97,7 +97,7 @@ def hooks_of(module: Any) -> dict[int, dict[int, int]]:
     this process.
     """
     attributes = object.__getattribute__(module, "__dict__").items()
-    tables = [held for name, held in attributes if id(type(held)) in _TABLES and held and "_hooks" in name]
+    tables = [held for name, held in attributes if id(type(held)) in TABLES and held and "_hooks" in name]
     keys = {key for table in tables for key in dict.keys(table) if type(key) is int}
     numbers = {key: number for number, key in enumerate(sorted(keys))}
     return {id(table): numbers for table in tables}

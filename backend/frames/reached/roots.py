@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import sys
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,11 +14,11 @@ from ...torch_api.frames.hook import Frame
 from ...torch_api.frames.sources import GlobalSource, LocalSource, Source, place_in_base
 from ..codes import asked_names, users_code
 from ..rules import Looking
+from .containers import TABLES
 from .walk import Free, Walk
 
 LOCALS = 0  # in the place of an id
 _ENUMERATING = frozenset("__dict__ vars dir __slots__ getmembers".split())
-_TABLES = (dict, collections.OrderedDict)
 _PINS = ("EQUALS_MATCH", "CONSTANT_MATCH", "ID_MATCH")
 
 
@@ -35,7 +34,7 @@ def reach(
 ) -> tuple[Walk, bytes]:
     """What there is now, and its digests. The arguments are those of a record. Raises Refused."""
     sources = [source for source in sources if source.name]
-    sourced = {id(value) for source in sources if type(value := look.live(source)) in _TABLES}
+    sourced = {id(value) for source in sources if id(type(value := look.live(source))) in TABLES}
     walk = Walk(look.asked, _holders(free, look, frame), names=names, everything=everything, sourced=sourced)
     read = {source.local_name for source in sources if isinstance(source, LocalSource)}
     return walk, walk.digests(_roots(frame, read, [name for name, _ in spaces if name], look.asked))

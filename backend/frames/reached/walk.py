@@ -8,7 +8,6 @@ counts by name, with what somebody put on it.
 
 from __future__ import annotations
 
-import collections
 import enum
 import hashlib
 import itertools
@@ -23,7 +22,7 @@ from warmgraph.hashing import sha256_hex
 from ...torch_api.frames.plain import Refused
 from ..classes import counted, name_of
 from ..held import DESCRIPTORS, OPERATORS, is_mark, is_native_enum, member_text
-from .containers import PLAIN, attributes_are_of_program
+from .containers import PLAIN, TABLES, attributes_are_of_program
 from .objects import (
     ALWAYS_NUMBERED,
     BOOKKEEPING,
@@ -85,7 +84,7 @@ class Walk:
             self._at = len(found) - 1
             value = self._objects[self._at]
             kind = type(value)
-            if (kind is dict or kind is collections.OrderedDict) and not value:
+            if id(kind) in TABLES and not value:
                 found.append(empty.get(kind) or empty.setdefault(kind, self._digest(lines_of(self, value))))
             else:
                 found.append(self._digest(lines_of(self, value)))
