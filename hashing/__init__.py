@@ -3,7 +3,7 @@
 from .build import KeyContext, devices_used, key_of
 from .cache_hash import cache_hash
 from .encoding.devices import current_device, device_text, for_current_device
-from .encoding.distributed import groups_come_as_inputs, is_group, is_mesh
+from .encoding.distributed import groups_come_as_inputs, is_of_ranks
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .encoding.values import attributes_of, is_named_tuple
@@ -56,9 +56,8 @@ __all__ = [
     "importable_name",
     "is_allowed_call",
     "is_generated_by_torch",
-    "is_group",
     "is_higher_order",
-    "is_mesh",
+    "is_of_ranks",
     "is_named_tuple",
     "is_torch_or_stdlib",
     "key_of",

@@ -128,9 +128,13 @@ def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
     """
     kind = type(value)  # the most frequent ones first: a process's first key asks of 20,000 values
     if kind is types.FunctionType:
-        simple = value.__closure__ is None and value.__kwdefaults__ is None and not value.__dict__
-        if simple and (value.__defaults__ is None or _PLAIN.issuperset(map(type, value.__defaults__))):
-            return None if _is_ours(value) else value
+        # Each of these is an audit event, which some process answers in Python (filelock's): as few as can be.
+        code = value.__code__
+        simple = value.__closure__ is None and not value.__dict__
+        if simple and (not code.co_kwonlyargcount or value.__kwdefaults__ is None):
+            defaults = value.__defaults__ if code.co_argcount else None
+            if defaults is None or _PLAIN.issuperset(map(type, defaults)):
+                return None if _is_ours(value, code) else value
     elif kind in _DESCRIPTOR_TYPES:
         return None if _is_toolchain(_module_of_builtin(value)) else value
     elif (kind is type and _is_toolchain(value.__module__)) or (clean is not None and id(value) in clean):
@@ -182,7 +186,7 @@ def _inside(value: Any) -> Iterable[Any] | None:
 
 
 def _inside_function(function: types.FunctionType) -> Iterable[Any] | None:
-    if not _is_ours(function):
+    if not _is_ours(function, function.__code__):
         return None
     found = [function.__defaults__, function.__kwdefaults__, getattr(function, "__wrapped__", None)]
     for cell in function.__closure__ or ():
@@ -193,15 +197,15 @@ def _inside_function(function: types.FunctionType) -> Iterable[Any] | None:
     return found
 
 
-def _is_ours(function: types.FunctionType) -> bool:
+def _is_ours(function: types.FunctionType, code: types.CodeType) -> bool:
     """Whether a function's own code counts as torch's, for `foreign`."""
-    known = _is_fixed_file(function.__code__.co_filename)
-    if known or function.__code__.co_filename.startswith(_STARTUP):
+    known = _is_fixed_file(code.co_filename)
+    if known or code.co_filename.startswith(_STARTUP):
         return True
     space = function.__globals__.get("__name__")
     if known is None:  # made by `exec`: of a module, by the library for a named tuple, or around another function
         if space is None:
-            space_of_cache = {"fn", "__builtins__", function.__code__.co_name}  # as Inductor caches methods
+            space_of_cache = {"fn", "__builtins__", code.co_name}  # as Inductor caches methods
             cached = function.__globals__.keys() == space_of_cache and hasattr(function, "__wrapped__")
             return cached or id(function.__globals__) in _generated
         return is_torch_or_stdlib(space) or space.startswith("namedtuple_")

@@ -27,9 +27,11 @@ from ..key.compiler_settings import patched_settings
 from ..key.context import key_context
 from ..reporting.report import Place, Report
 from ..torch_api import cudagraph_trees as cudagraphs
+from ..torch_api.compile import input_sources
 from ..torch_api.frames.fakes import plain_codes
 from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
 from ..torch_api.frames.seen import Seen, seen
+from ..torch_api.frames.state import ranks_text
 from ..torch_api.operators import in_graphs, overload_named
 from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
@@ -45,6 +47,7 @@ def note_graph(request: Request, variant: str, compiler: Compiler) -> None:
     if current is None or name is None:
         return
     try:
+        current.ranks += _ranks_among(request)
         found: Any = _reference(request, variant, compiler)
     except (Refused, Uncacheable) as why:
         found = Refused(str(why))
@@ -82,8 +85,6 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
     if any(not device.startswith(("cpu", "cuda", "meta")) for device in devices):
         raise Refused(f"its graph runs on {', '.join(devices)}")
     _refuse_policy(devices)
-    if not all(isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)) for value in request.inputs):
-        raise Refused("its graph takes something that is no tensor and no number")
     operators = sorted({one.name() for one in in_graphs(gm)})
     around, own = _around(compiler, _calling(operators), devices), request.key.digests()
     if different := [name for name in _AROUND if own[name] != around[name]]:
@@ -98,6 +99,19 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         "around": around,
         "operators": operators,
     }
+
+
+def _ranks_among(request: Request) -> list[Any]:
+    """Sources of a graph's inputs that are meshes or groups of ranks: their guards say what they are, and not that the
+    graph takes them. Raises Refused for an input that is neither, nor a tensor or a number.
+    """
+    found = []
+    for source, value in zip(input_sources(request.gm), request.inputs, strict=True):
+        if not isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)):
+            if source is None or ranks_text(value) is None:
+                raise Refused("its graph takes something that is no tensor and no number")
+            found.append(source)
+    return found
 
 
 def _refuse_policy(devices: Sequence[str]) -> None:

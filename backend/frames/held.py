@@ -94,8 +94,12 @@ def slots_of(kind: type) -> Descriptors:
         (base, name, member)
         for base in kind.__mro__
         for name, member in vars(base).items()
-        if type(member) is types.MemberDescriptorType
+        if type(member) is types.MemberDescriptorType and name not in _OFFSETS
     ]
+
+
+# How a class in C tells Python where it keeps these. Read as attributes of an object they are addresses.
+_OFFSETS = ("__vectorcalloffset__", "__dictoffset__", "__weaklistoffset__")
 
 
 def plain_text(held: Any, say: Callable[[Any], str]) -> str:

@@ -81,6 +81,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     rows = [_row(guard, look, table, texts) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in unguarded)}
     guarded = [guard.originating_source for guard in (*guards, *unguarded)]
+    if bare := {str(source.name) for source in set(seen.ranks).difference(guarded)}:
+        raise Refused(f"its graph takes {min(bare)}, ranks on which there is no guard")
     looked_at = [source for source in seen.looked_at if is_of_frame(source) and not _is_within_ranks(source, look)]
     sources = list(dict.fromkeys([*guarded, *looked_at]))
     for source in sources:  # two of them may be one value

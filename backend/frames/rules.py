@@ -23,9 +23,10 @@ from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import PYTREE_TYPES, is_pytree_registry, marks_of, ranks_text
+from ..torch_api.frames.tensors import is_dtensor
 from .classes import is_known, is_librarys
 from .held import keys_of
-from .tensors import asks_for_storages, tensor_text
+from .tensors import asks_for_storages, spec_text, tensor_text
 from .values import Values
 
 Arguments = dict[str, Any]
@@ -65,7 +66,6 @@ _REFUSED = {
     "NN_MODULE": "a module by its identity: all that it holds is folded in",
     "WEAKREF_ALIVE": "an object that only this process refers to (an optimizer's tensors)",
     "TENSOR_SUBCLASS_METADATA_MATCH": "a tensor subclass's metadata, which has no form of its own for each class",
-    "DTENSOR_SPEC_MATCH": "a DTensor's mesh and placements, of this process group",
 }
 
 
@@ -238,6 +238,15 @@ def _tensor(look: Looking, source: Source, arguments: Arguments) -> str:
         raise Refused("a tensor that is no input of the graph")
     size, stride, marked = look.sizes[source]
     return tensor_text(look.live(source), size, stride, marked, look.values, beneath=look.beneath)
+
+
+@_rule("DTENSOR_SPEC_MATCH")
+def _spec(look: Looking, source: Source, arguments: Arguments) -> str:
+    """A DTensor's mesh and placements, and beside them the tensor itself, on which torch puts no guard."""
+    owner = getattr(source, "base", None)
+    if owner is None or not is_dtensor(look.live(owner)):
+        raise Refused("a DTensor's specification alone")
+    return f"{spec_text(look.live(source))} {_tensor(look, owner, arguments)}"
 
 
 @_rule("DUPLICATE_INPUT")

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from warmgraph.hashing import sha256_hex
+from warmgraph.hashing import Uncacheable, encode, sha256_hex
 
 from ..torch_api.frames.devices import is_pinned
 from ..torch_api.frames.plain import Refused
-from ..torch_api.frames.tensors import dispatch_keys, is_wrapper_subclass
+from ..torch_api.frames.tensors import dispatch_keys, is_dtensor, is_wrapper_subclass
 from .values import Values
 
 _ALIGNMENT = 64  # what Inductor trusts a static input's address to be a multiple of, and more
@@ -32,7 +32,7 @@ def tensor_text(
         raise Refused(f"a tensor was here; now {type(value).__qualname__}")
     if len(size) != value.dim():
         raise Refused(f"{len(size)} dimensions were here; now {value.dim()}")
-    if is_wrapper_subclass(value):
+    if (wraps := is_wrapper_subclass(value)) and not is_dtensor(value):
         raise Refused(f"a tensor subclass {type(value).__qualname__}")
     if value.layout is not torch.strided or value.is_quantized:
         raise Refused(f"a tensor of layout {value.layout}")
@@ -54,10 +54,19 @@ def tensor_text(
         [None if want is None else have for want, have in zip(stride, value.stride(), strict=True)],
         value.storage_offset(),
         _marks(value, marked),
-        value.data_ptr() % _ALIGNMENT == 0 if marked else None,
+        value.data_ptr() % _ALIGNMENT == 0 if marked and not wraps else None,
         _beneath(value) if beneath else None,
     )
     return repr(facts)
+
+
+def spec_text(spec: Any) -> str:
+    """How a DTensor is spread over a mesh, without its sizes. Raises Refused."""
+    said = {name: value for name, value in vars(spec).items() if name not in ("tensor_meta", "_hash")}
+    try:
+        return encode([said, spec.tensor_meta and spec.tensor_meta.dtype])
+    except Uncacheable as why:
+        raise Refused(str(why)) from None
 
 
 def asks_for_storages(asked: Iterable[str]) -> bool:

@@ -24,12 +24,7 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
-from ..torch_api.frames.state import (
-    HigherOrderOperator,
-    is_namespace_of_operators,
-    marks_of,
-    operators_in,
-)
+from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of, operators_in, ranks_text
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
 from .held import (
@@ -49,6 +44,8 @@ from .held import (
     said_as_a_whole,
 )
 
+# Python's text of these is exact: nan, inf and -0.0 are told apart.
+_EXACT = (bool, int, float, complex, str, bytes, bytearray)
 _KEYS: Any = type({}.keys())
 _MAX_KEYS = 5_000
 _SPECIAL: Any = type(typing.Optional)  # Union, Literal, ...
@@ -81,10 +78,8 @@ class Values:
         kind = type(value)
         if kind is str:
             self.words.add(value)
-        if value is None or value is Ellipsis or value is NotImplemented or kind in (bool, int, str, bytes, bytearray):
+        if value is None or value is Ellipsis or value is NotImplemented or kind in _EXACT:
             return f"{kind.__name__}:{value!r}"
-        if kind in (float, complex):
-            return f"{kind.__name__}:{value!r}"  # exact; nan, inf and -0.0 are told apart
         if kind in NATIVE_CONSTANTS:
             return f"{kind.__name__}:{value}"
         if kind in (tuple, list, torch.Size, set, frozenset, _KEYS):  # a set in its order: code may iterate over it
@@ -106,6 +101,8 @@ class Values:
             return f"code:{self.code(value)}"
         if kind.__module__ == "numpy" and hasattr(value, "dtype") and not getattr(value, "shape", None):
             return f"numpy:{value.dtype}:{value!r}"
+        if (ranks := ranks_text(value)) is not None:
+            return ranks
         raise Refused(f"a value of {name_of(kind)}")
 
     # -- functions

@@ -37,7 +37,7 @@ def stands_for(value: Any) -> Any | None:
         return None
     if isinstance(value, tuple) and hasattr(value, "_fields"):  # DTensor's metadata: TensorMeta, ShardOrderEntry
         return dict(zip(value._fields, value, strict=True))
-    if module == _PLACEMENTS:
+    if is_placement(value):
         return _placement(value)
     if (shared := on_every_rank(value)) is not None:
         return [shared, place_of(value)]
@@ -50,6 +50,15 @@ def is_mesh(value: Any) -> bool:
 
 def is_group(value: Any) -> bool:
     return type(value).__name__ == "ProcessGroup" and type(value).__module__.startswith(torch_names.DISTRIBUTED)
+
+
+def is_placement(value: Any) -> bool:
+    return type(value).__module__ == _PLACEMENTS
+
+
+def is_of_ranks(value: Any) -> bool:
+    """Whether it is a group of ranks, a mesh of them, or how a tensor is spread over one."""
+    return is_group(value) or is_mesh(value) or is_placement(value)
 
 
 def on_every_rank(value: Any) -> Any | None:

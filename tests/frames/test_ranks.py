@@ -9,11 +9,13 @@ import sys
 import pytest
 
 PROGRAM = """
-import json, os, sys, torch, torch.distributed as dist
+import functools, json, os, sys, torch, torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import warmgraph
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 from warmgraph.cache import journal_dir, read, settings
 
@@ -72,8 +74,39 @@ def sharded(wrap):
         fully_shard(block)
     return fully_shard(blocks)
 
+@functools.cache  # of two that are alike torch mixes one into the code of the other, and cannot keep that
+def line():
+    return init_device_mesh("cpu", (world,), mesh_dim_names=("tp",))
+
+def parallel(wrap):  # by hooks, which hold the mesh and how tensors are spread over it
+    blocks, mesh = model(), line()
+    before, after = ({"input_layouts": Shard(0)}, {"output_layouts": Shard(0)}) if given.get("rows") else ({}, {})
+    for block in blocks:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(**before), "down": RowwiseParallel(**after)})
+    return wrap(blocks)
+
+class Spread(torch.nn.Module):  # parameters and inputs are tensors of the mesh, and code asks how they lie
+    def __init__(self, mesh):
+        super().__init__()
+        torch.manual_seed(0)
+        weight = torch.rand(32, 16).T if given.get("strides") else torch.rand(16, 32)
+        if given.get("strides"):
+            weight = DTensor.from_local(weight.chunk(world, 1)[rank], mesh, [Shard(1)])
+        else:
+            weight = distribute_tensor(weight, mesh, [Shard(given.get("dim", 1))])
+        self.weight = torch.nn.Parameter(weight, requires_grad=not given.get("frozen"))
+        self.mesh = mesh
+
+    def forward(self, x):
+        x = DTensor.from_local(x, self.mesh, [Replicate()])
+        y = x @ self.weight * (2 if self.weight.placements[0].is_shard(1) else 3)
+        return y.full_tensor(), y.redistribute(placements=[Shard(0)]).to_local()
+
+def spread(wrap):
+    return wrap(Spread(line()))
+
 CASES = [
-    plain, of_rank, group_in_a_table, group_of_a_class, group_by_its_tag, mesh_of_a_global, around, within, buckets,
+    parallel, spread, plain, of_rank, group_in_a_table, group_of_a_class, group_by_its_tag, mesh_of_a_global, around, within, buckets,
     sharded,
 ]
 
@@ -130,7 +163,7 @@ sys.stdout.flush()
 os._exit(0)  # torch's own threads abort a process now and then while it ends
 """
 CASES = """
-    plain of_rank group_in_a_table group_of_a_class group_by_its_tag mesh_of_a_global around within buckets sharded
+    parallel spread plain of_rank group_in_a_table group_of_a_class group_by_its_tag mesh_of_a_global around within buckets sharded
 """.split()
 
 
@@ -169,7 +202,10 @@ def test_a_restart_traces_nothing(job):
         ({"group": "world"}, ["group_in_a_table", "group_of_a_class"]),
         ({"group": "again"}, ["group_in_a_table", "group_of_a_class"]),
         ({"swapped": True}, ["group_by_its_tag"]),
-        ({"rows": True}, ["mesh_of_a_global"]),
+        ({"rows": True}, ["mesh_of_a_global", "parallel"]),
+        ({"dim": 0}, ["spread"]),
+        ({"strides": True}, ["spread"]),
+        ({"frozen": True}, ["spread"]),
         ({"bucket": 0.004}, ["buckets"]),
         ({"world": 1}, CASES),
     ],

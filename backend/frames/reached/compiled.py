@@ -1,4 +1,4 @@
-"""What objects of compiled classes hold, for the walk: Python's own and numpy's, which have no dictionary."""
+"""What objects of compiled classes hold, for the walk: Python's own, numpy's, and tensors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import contextvars
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from warmgraph.hashing import sha256_hex
 
+from ...torch_api.frames.tensors import is_dtensor
+from ..tensors import spec_text
 from .containers import Lines, Walking
 
 
@@ -22,6 +25,19 @@ def numpy_array(walk: Walking, value: Any) -> Iterator[str]:
         yield repr(value)
     elif hasattr(value, "tolist") and hasattr(value, "flags") and type(value).__name__ not in ("ndarray", "generic"):
         yield f"{value.shape} {sha256_hex(repr(value.tolist()).encode())}"
+
+
+def tensor(walk: Walking, value: torch.Tensor) -> Iterator[str]:
+    """Its sizes have guards, where they count. A subclass may run code when it is asked: torch's own alone is."""
+    yield walk.ref(type(value), "__class__")
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        yield f"{value.dtype} {value.device.type} {value.layout} {value.requires_grad} {value.is_leaf}"
+        if value.layout is torch.strided:
+            yield str(walk.storage(value.untyped_storage()._cdata))
+    elif is_dtensor(value):
+        yield spec_text(value._spec)
+        yield walk.item(id(value), "_local_tensor", value._local_tensor)
+    yield from walk.named(value, vars(value))
 
 
 def builtin(walk: Walking, value: Any) -> Iterator[str]:

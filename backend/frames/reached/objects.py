@@ -29,7 +29,7 @@ from ..codes import asked_names, code_digest
 from ..held import DESCRIPTORS, FIELD, OPERATORS, Descriptors, attributes_of, said_as_a_whole, slots_of
 from ..program import is_installed
 from ..rules import COMPARED
-from .compiled import attributes, builtin, iterator, nothing, numpy_array, variable
+from .compiled import attributes, builtin, iterator, nothing, numpy_array, tensor, variable
 from .containers import (
     Lines,
     Walking,
@@ -235,16 +235,6 @@ def _cell(walk: Walking, value: types.CellType) -> Iterator[str]:
         yield "empty"
 
 
-def _tensor(walk: Walking, value: torch.Tensor) -> Iterator[str]:
-    """Its sizes have guards, where they count. A subclass may run code when it is asked."""
-    yield walk.ref(type(value), "__class__")
-    if type(value) in (torch.Tensor, torch.nn.Parameter):
-        yield f"{value.dtype} {value.device.type} {value.layout} {value.requires_grad} {value.is_leaf}"
-        if value.layout is torch.strided:
-            yield str(walk.storage(value.untyped_storage()._cdata))
-    yield from walk.named(value, vars(value))
-
-
 def _space(walk: Walking, value: types.ModuleType) -> Iterator[str]:
     """Not the modules in a package that is installed: what a compile imports comes to lie there."""
     space = space_of(value)
@@ -310,7 +300,7 @@ ALWAYS_NUMBERED = frozenset(
 # Of classes that inherit from these as well.
 _INHERITED: tuple[tuple[Any, Lines], ...] = (
     (type, _class),
-    (torch.Tensor, _tensor),
+    (torch.Tensor, tensor),
     (types.ModuleType, _space),
     (property, attributes("fget", "fset", "fdel")),
     (torch.nn.Module, _object),

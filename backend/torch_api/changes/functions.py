@@ -108,7 +108,8 @@ def _digest(space: str, names: dict[str, Any]) -> str:
         # Dynamo itself wraps some functions at the first compile. (`torch.ops` would make a namespace of any name.)
         value = getattr(held, "__wrapped__", held) if isinstance(held, types.FunctionType) else held
         if isinstance(value, types.FunctionType):
-            where = f"{value.__code__.co_firstlineno} {value.__code__.co_name} {plain_defaults(value)}"
+            code = value.__code__
+            where = f"{code.co_firstlineno} {code.co_name} {plain_defaults(value)}"
         elif isinstance(value, _COMPILED):
             where = value.__name__
         else:

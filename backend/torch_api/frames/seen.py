@@ -33,8 +33,8 @@ class Seen(Struct):
     it folded in that is something else in each process. ran: code of the user's that ran and was not traced. names:
     that it asked modules for. owners: the class on which Dynamo found an attribute last, by the attribute's id and
     name. operators: custom ones whose fakes ran. shuffled: whether it went over a set of texts that it made. graphs:
-    by backend id, for each piece of a compiled graph where it is kept, or why it is not. installed: globals of each
-    OutputGraph, by its id.
+    by backend id, for each piece of a compiled graph where it is kept, or why it is not. ranks: sources of meshes and
+    groups of ranks that its graphs take. installed: globals of each OutputGraph, by its id.
     """
 
     looked_at: dict[Any, None] = field(default_factory=dict)
@@ -50,6 +50,7 @@ class Seen(Struct):
     operators: set[str] = field(default_factory=set)
     shuffled: bool = False
     graphs: dict[str, list[Any]] = field(default_factory=dict)
+    ranks: list[Any] = field(default_factory=list)
     installed: dict[int, dict[str, Any]] = field(default_factory=dict)
 
 

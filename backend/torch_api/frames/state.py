@@ -23,7 +23,7 @@ from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
 from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
 from torch._ops import HigherOrderOperator
-from warmgraph.hashing import Uncacheable, encode, fact, for_current_device, foreign, is_group, is_mesh, sha256_hex
+from warmgraph.hashing import Uncacheable, encode, fact, for_current_device, foreign, is_of_ranks, sha256_hex
 
 from ..compile import ranks_compile_together
 from ..ranks.ddp import within_buckets
@@ -139,8 +139,10 @@ def _guards_are_collective() -> bool:
 
 
 def ranks_text(value: Any) -> str | None:
-    """A process group or a device mesh by all that a trace can ask it; None for anything else. Raises Refused."""
-    if not is_group(value) and not is_mesh(value):
+    """A process group, a device mesh or how a tensor is spread over one by all that a trace can ask it; None for
+    anything else. Raises Refused.
+    """
+    if not is_of_ranks(value):
         return None
     try:
         return encode(value)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -13,3 +16,9 @@ def is_wrapper_subclass(value: torch.Tensor) -> bool:
 
 def dispatch_keys(value: torch.Tensor) -> int:
     return int(torch._C._dispatch_keys(value).raw_repr())
+
+
+def is_dtensor(value: Any) -> bool:
+    """Exactly torch's own class, which Dynamo knows by name: not a subclass of it."""
+    module: Any = sys.modules.get("torch.distributed.tensor")
+    return module is not None and type(value) is module.DTensor
