@@ -22,6 +22,8 @@ TREES_BY_NAME = "treespec_loads"  # what of it finds a class by a text
 ASSIGNED_DATA = "_lower_version_count_by_1"  # what Dynamo calls after `x.data = y`
 DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of modules
 
+DTENSORS = "torch.distributed.tensor._api"  # the module of the class, which holds what runs its operators
+DTENSORS_RANDOM, RANDOM_TRACKER = "torch.distributed.tensor._random", "OffsetBasedRNGTracker"  # what torch begins with
 GROUPS = "torch.distributed.distributed_c10d"  # resolves names of process groups
 GROUP_ARGUMENT = "group_name"  # of operators in these namespaces
 COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "_dtensor"})

@@ -59,6 +59,7 @@ def ambient_state(uses_cpu: bool) -> dict[str, Any]:
             "matmul_precision": _precision(getattr(torch.backends.mkldnn, "matmul", None)),
             "conv_precision": _precision(getattr(torch.backends.mkldnn, "conv", None)),
         },
+        **_dtensors(),
     }
     if uses_cpu:
         state["threads"] = torch.get_num_threads()
@@ -75,6 +76,22 @@ def _attention() -> dict[str, Any]:
     if getattr(core, torch_names.SDPA_FLASH_4, bool)():
         found["flash_4"] = True
     return found
+
+
+def _dtensors() -> dict[str, Any]:
+    """How DTensors' operators are traced, where somebody has said how. Whether a tracker of random numbers is there
+    already does not count: a trace makes one, and a hit does not.
+    """
+    api: Any = sys.modules.get(torch_names.DTENSORS)
+    tracker = getattr(sys.modules.get(torch_names.DTENSORS_RANDOM), "_rng_tracker", None)
+    found: dict[str, Any] = {}
+    if api is not None and api.DTensor._op_dispatcher._allow_implicit_replication:
+        found["implicit_replication"] = True
+    if tracker is not None:
+        is_as_made = type(tracker).__name__ == torch_names.RANDOM_TRACKER and tracker.distribute_region_enabled
+        if not is_as_made:
+            found["random"] = [type(tracker).__qualname__, bool(tracker.distribute_region_enabled)]
+    return {"dtensors": found} if found else {}
 
 
 def _flushes_denormals() -> bool:

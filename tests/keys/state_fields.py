@@ -6,11 +6,14 @@ Each is listed by the name of its line. A line that is not listed fails the suit
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.distributed.tensor._random as dtensors_random
 from torch.backends import opt_einsum
+from torch.distributed.tensor import DTensor
 
 Change = Callable[[], contextlib.AbstractContextManager[Any]]
 
@@ -129,6 +132,16 @@ AMBIENT: dict[str, tuple[Change, Change | None, tuple[str, ...]]] = {
         {"sdp.flash_4": (_call(torch._C._set_sdp_use_fa4, True, False), None, ())}
         if hasattr(torch._C, "_set_sdp_use_fa4")
         else {}
+    ),
+    "dtensors.implicit_replication": (
+        _attribute(DTensor._op_dispatcher, "_allow_implicit_replication", True),
+        None,
+        (),
+    ),
+    "dtensors.random": (
+        _attribute(dtensors_random, "_rng_tracker", types.SimpleNamespace(distribute_region_enabled=False)),
+        None,
+        (),
     ),
     "mkldnn.enabled": (_attribute(_MKLDNN, "enabled", False), None, ()),
     "mkldnn.precision": (

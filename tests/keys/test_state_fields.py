@@ -207,7 +207,7 @@ def test_every_line_of_the_ambient_part_is_listed():
     with contextlib.ExitStack() as stack:
         for name in AMBIENT:
             if name.startswith(
-                ("autocast.", "sdp.order", "sdp.overrideable", "sdp.flash_4")
+                ("autocast.", "dtensors.", "sdp.order", "sdp.overrideable", "sdp.flash_4")
             ):  # only where they are not as usual
                 stack.enter_context(AMBIENT[name][0]())
         assert set(lines(key(), "ambient")) == set(AMBIENT)
