@@ -206,7 +206,6 @@ def summary(rounds: Sequence[dict[str, dict[str, Any]]], way: str, what: str) ->
         "steady_calls": steady,
         "imports": median(run["import_seconds"] for run in runs),
         "tracing": median(run["tracing_seconds"] for run in runs),
-        "processes_started": max(len(run["started"]) for run in runs),
         "norms": runs[-1]["norms"][what],
     }
     if "memory" in runs[0]:

@@ -26,12 +26,18 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--calls", type=int, default=1, help="calls to time after the first")
     parser.add_argument("--mode", default=None)
     parser.add_argument("--options", default=None, help="JSON")
+    parser.add_argument(
+        "--watch", action="store_true", help="list the processes that it starts: each read of a function takes longer"
+    )
     parser.add_argument("--out", default=None, help="where to save outputs, gradients and buffers")
     return parser.parse_args(argv)
 
 
 def watch_processes() -> list[str]:
-    """Names of audit events by which this process starts another one, from now on."""
+    """Names of audit events by which this process starts another one, from now on.
+
+    Python asks the hook for each `__code__` and `__defaults__` that is read: a restored call took 0.1 s longer.
+    """
     started: list[str] = []
     watched = (
         "subprocess.Popen",
@@ -63,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
         case = make(options.model, tiny=options.tiny)
     settle(options.device)
     built = time.perf_counter() - BEGIN
-    started = watch_processes()
+    started = watch_processes() if options.watch else []
     before, begin = cpu_seconds(), time.perf_counter()
     compiled = compile_model(case.model, options)
     naming = time.perf_counter() - begin

@@ -263,7 +263,7 @@ def run_worker(environment, tmp_path):
 
     def run(*arguments, compiler=True, **extra):
         process = subprocess.run(
-            [sys.executable, str(WORKER), *map(str, arguments)],
+            [sys.executable, str(WORKER), "--watch", *map(str, arguments)],
             env=environment(compiler=compiler, **extra),
             cwd=tmp_path,
             capture_output=True,

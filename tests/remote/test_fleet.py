@@ -67,7 +67,7 @@ class Fleet:
             host = folder / f"host{number % 2}"
             own = {"WARMGRAPH_DIR": host / "store", "TORCHINDUCTOR_CACHE_DIR": host / "inductor", "RANK": number}
             own["WARMGRAPH_URL"] = f"{shared['WARMGRAPH_URL']}&client_name=rank{number}"
-            command = [sys.executable, str(WORKER), *TRAINING, "--out", str(folder / f"{number}.pt")]
+            command = [sys.executable, str(WORKER), *TRAINING, "--watch", "--out", str(folder / f"{number}.pt")]
             self.processes.append(
                 subprocess.Popen(
                     command,
