@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from probe import args, put, set_
 
@@ -142,7 +144,9 @@ carried("united", "other names", change=OTHERS, args=names())
 carried("shared_keys", "other names", change=OTHERS, args=names())
 carried("popped", "other names", change=args(names("aaaa", "bb", "cccccc")), args=names())
 carried("pairs", "another number", '("x", 1)', '("x", 9)')
-carried("nothings", "another number", "(1, None)", "(9, None)", refused="whose order")
+# None lies where its address says, and since Python 3.12 at the same place in each process.
+by_address = {"refused": "whose order"} if sys.version_info < (3, 12) else {}
+carried("nothings", "another number", "(1, None)", "(9, None)", **by_address)
 carried("functions", "nothing", random=True, refused="the order of a set")
 unchanged("known")
 carried("formatted", "other names", change=args(names("q", "q", "q")), args=names(), refused="a set as text")
