@@ -24,6 +24,14 @@ DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of m
 
 DTENSORS = "torch.distributed.tensor._api"  # the module of the class, which holds what runs its operators
 DTENSORS_RANDOM, RANDOM_TRACKER = "torch.distributed.tensor._random", "OffsetBasedRNGTracker"  # what torch begins with
+DTENSORS_EXPLICIT, EXPLICIT = "torch.distributed.tensor._utils", "ExplicitRedistributionContext"
+DTENSORS_MOVED = "torch.distributed.tensor._redistribute"
+# Of that module: how a tensor is spread anew, and what torch begins with.
+HOW_MOVED = {"_FORCE_MIN_COST_REDISTRIBUTION_PLAN": None, "_DISABLE_REDISTRIBUTE_TRANSFORM_OPTIMIZATION": False}
+CONTEXT_PARALLEL = (
+    "torch.distributed.tensor.experimental._context_parallel._attention",
+    "torch.distributed.tensor.experimental._attention",  # before torch 2.10
+)
 GROUPS = "torch.distributed.distributed_c10d"  # resolves names of process groups
 GROUP_ARGUMENT = "group_name"  # of operators in these namespaces
 COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "_dtensor"})

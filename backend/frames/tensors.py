@@ -32,8 +32,7 @@ def tensor_text(
         raise Refused(f"a tensor was here; now {type(value).__qualname__}")
     if len(size) != value.dim():
         raise Refused(f"{len(size)} dimensions were here; now {value.dim()}")
-    if (wraps := is_wrapper_subclass(value)) and not is_dtensor(value):
-        raise Refused(f"a tensor subclass {type(value).__qualname__}")
+    memory = memory_of(value) if is_wrapper_subclass(value) else value
     if value.layout is not torch.strided or value.is_quantized:
         raise Refused(f"a tensor of layout {value.layout}")
     if value.device.type not in ("cpu", "cuda"):
@@ -54,7 +53,7 @@ def tensor_text(
         [None if want is None else have for want, have in zip(stride, value.stride(), strict=True)],
         value.storage_offset(),
         _marks(value, marked),
-        value.data_ptr() % _ALIGNMENT == 0 if marked and not wraps else None,
+        memory.data_ptr() % _ALIGNMENT == 0 if marked else None,
         _beneath(value) if beneath else None,
     )
     return repr(facts)
@@ -65,8 +64,16 @@ def spec_text(spec: Any) -> str:
     said = {name: value for name, value in vars(spec).items() if name not in ("tensor_meta", "_hash")}
     try:
         return encode([said, spec.tensor_meta and spec.tensor_meta.dtype])
-    except Uncacheable as why:
-        raise Refused(str(why)) from None
+    except (Uncacheable, LookupError, RuntimeError, ValueError) as why:  # also of a mesh that this rank is not in
+        raise Refused(f"a DTensor's specification: {why}") from None
+
+
+def memory_of(value: torch.Tensor) -> torch.Tensor:
+    """What holds this rank's part of a DTensor. Raises Refused for another subclass that wraps tensors."""
+    if not is_dtensor(value):
+        raise Refused(f"a tensor subclass {type(value).__qualname__}")
+    found: torch.Tensor = value._local_tensor  # type: ignore[attr-defined]
+    return found
 
 
 def asks_for_storages(asked: Iterable[str]) -> bool:

@@ -82,16 +82,38 @@ def _dtensors() -> dict[str, Any]:
     """How DTensors' operators are traced, where somebody has said how. Whether a tracker of random numbers is there
     already does not count: a trace makes one, and a hit does not.
     """
-    api: Any = sys.modules.get(torch_names.DTENSORS)
-    tracker = getattr(sys.modules.get(torch_names.DTENSORS_RANDOM), "_rng_tracker", None)
     found: dict[str, Any] = {}
+    api, random, utils, moved = map(_loaded, _OF_DTENSORS)
     if api is not None and api.DTensor._op_dispatcher._allow_implicit_replication:
         found["implicit_replication"] = True
+    tracker = getattr(random, "_rng_tracker", None)
     if tracker is not None:
-        is_as_made = type(tracker).__name__ == torch_names.RANDOM_TRACKER and tracker.distribute_region_enabled
-        if not is_as_made:
+        is_torchs = type(tracker) is getattr(random, torch_names.RANDOM_TRACKER)
+        if not is_torchs or not tracker.distribute_region_enabled:
             found["random"] = [type(tracker).__qualname__, bool(tracker.distribute_region_enabled)]
+    explicit = getattr(getattr(utils, torch_names.EXPLICIT, None), "_local", None)
+    if (active := getattr(explicit, "_active", None)) is not None:
+        found["explicit"] = {name: value for name, value in vars(active).items() if isinstance(value, bool)}
+    for name, usual in torch_names.HOW_MOVED.items():
+        if getattr(moved, name, usual) != usual:
+            found[name] = getattr(moved, name)
+    for module in map(_loaded, torch_names.CONTEXT_PARALLEL):
+        options = getattr(module, "_cp_options", None)
+        if options is not None and vars(options) != vars(type(options)()):
+            found["context_parallel"] = {name: str(value) for name, value in vars(options).items()}
     return {"dtensors": found} if found else {}
+
+
+def _loaded(module: str) -> Any:
+    return sys.modules.get(module)
+
+
+_OF_DTENSORS = (
+    torch_names.DTENSORS,
+    torch_names.DTENSORS_RANDOM,
+    torch_names.DTENSORS_EXPLICIT,
+    torch_names.DTENSORS_MOVED,
+)
 
 
 def _flushes_denormals() -> bool:

@@ -12,6 +12,9 @@ from typing import Any
 
 import torch
 import torch.distributed.tensor._random as dtensors_random
+import torch.distributed.tensor._redistribute as dtensors_moved
+import torch.distributed.tensor._utils as dtensors_utils
+import torch.distributed.tensor.experimental._attention as context_parallel
 from torch.backends import opt_einsum
 from torch.distributed.tensor import DTensor
 
@@ -143,6 +146,18 @@ AMBIENT: dict[str, tuple[Change, Change | None, tuple[str, ...]]] = {
         None,
         (),
     ),
+    "dtensors.explicit": (dtensors_utils.ExplicitRedistributionContext, None, ()),
+    "dtensors._FORCE_MIN_COST_REDISTRIBUTION_PLAN": (
+        _attribute(dtensors_moved, "_FORCE_MIN_COST_REDISTRIBUTION_PLAN", True),
+        None,
+        (),
+    ),
+    "dtensors._DISABLE_REDISTRIBUTE_TRANSFORM_OPTIMIZATION": (
+        _attribute(dtensors_moved, "_DISABLE_REDISTRIBUTE_TRANSFORM_OPTIMIZATION", True),
+        None,
+        (),
+    ),
+    "dtensors.context_parallel": (_attribute(context_parallel._cp_options, "enable_load_balance", False), None, ()),
     "mkldnn.enabled": (_attribute(_MKLDNN, "enabled", False), None, ()),
     "mkldnn.precision": (
         _attribute(_MKLDNN, "fp32_precision", "ieee"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from unittest import mock
+
 import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, _redistribute
+from torch.distributed.tensor.experimental._context_parallel import _sharding_rules
+from torch.distributed.tensor.parallel import loss
 from torch.distributed.tensor.placement_types import _MaskPartial, _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from warmgraph.backend.torch_api import versions
@@ -128,6 +133,56 @@ def test_a_fact_of_a_dtensor_changes_the_inputs(fact, job, record_property):
     assert changed(before, keyed(DTensor.from_local(torch.ones(4, 4), mesh, [Shard(0), Replicate()]))) == set()
     assert changed(before, keyed(DTENSORS[fact](mesh))) == {"inputs"}
     record_property("key_field", ["inputs", f"DTensor: {fact}"])
+
+
+@contextlib.contextmanager
+def parallel_loss():  # what `loss_parallel` does
+    loss._enable_custom_loss_ops()
+    try:
+        yield
+    finally:
+        loss._disable_custom_loss_ops()
+
+
+@contextlib.contextmanager
+def rules_of_context_parallel():
+    _sharding_rules.register_cp_sharding_rules()
+    try:
+        yield
+    finally:
+        _sharding_rules.unregister_cp_sharding_rules()
+
+
+def gone():
+    return mock.patch.dict(handlers(), clear=True)
+
+
+def of_a_user():
+    return mock.patch.dict(handlers(), {torch.ops.aten.sin.default: lambda op, args, kwargs: args[0] * 100})
+
+
+def exchanged():
+    handler = handlers()[torch.ops.aten.argmin.default]
+    return mock.patch.dict(handlers(), {torch.ops.aten.is_pinned.default: handler})
+
+
+def replaced():
+    return mock.patch.object(_redistribute, "redistribute_local_tensor", lambda *args, **kwargs: args[0])
+
+
+def handlers():
+    return DTensor._op_dispatcher._custom_op_handlers
+
+
+@pytest.mark.parametrize("change", [parallel_loss, rules_of_context_parallel, gone, of_a_user, exchanged, replaced])
+def test_what_runs_operators_of_dtensors_changes_the_key(change, record_property):
+    """Torch's own functions among them, which it puts there itself. They run while a graph is traced."""
+    case = of_inputs(torch.ones(3))
+    before = case.key()
+    with change():
+        assert changed(before, case.key()) == {"code"}
+    assert changed(before, case.key()) == set()
+    record_property("key_field", ["code", f"DTensors: {change.__name__}"])
 
 
 PROGRAM = """

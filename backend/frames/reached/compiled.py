@@ -35,7 +35,7 @@ def tensor(walk: Walking, value: torch.Tensor) -> Iterator[str]:
         if value.layout is torch.strided:
             yield str(walk.storage(value.untyped_storage()._cdata))
     elif is_dtensor(value):
-        yield spec_text(value._spec)
+        yield f"{spec_text(value._spec)} {value.requires_grad} {value.is_leaf}"
         yield walk.item(id(value), "_local_tensor", value._local_tensor)
     yield from walk.named(value, vars(value))
 

@@ -38,6 +38,9 @@ _PREFIXES = (
     "torch._tensor",
     "torch._native",
     "torch._vmap_internals",
+    "torch.distributed.tensor",  # runs while a graph of DTensors is traced
+    "torch.distributed.device_mesh",
+    "torch.distributed._functional_collectives",
     "torch.fx",
     "torch.functional",
     "torch.nn.functional",

@@ -113,12 +113,44 @@ def is_made_while_compiling(target: Any, function: Any) -> bool:
 _SHARDING = ("op_to_rules", "op_strategy_funcs", "op_single_dim_strategy_funcs", "op_to_schema_info")
 
 
+def _dispatcher() -> Any:
+    """What runs the operators of DTensors, under tracing as well. None before DTensor is imported."""
+    tensors: Any = sys.modules.get("torch.distributed.tensor")
+    return getattr(getattr(tensors, "DTensor", None), "_op_dispatcher", None)
+
+
 def sharding_rules() -> dict[str, dict[Any, Any]]:
     """Tables by which DTensor places an operator's results. Empty before it is imported."""
-    tensors: Any = sys.modules.get("torch.distributed.tensor")
-    dispatcher = getattr(getattr(tensors, "DTensor", None), "_op_dispatcher", None)
-    rules = getattr(dispatcher, "sharding_propagator", None)
+    rules = getattr(_dispatcher(), "sharding_propagator", None)
     return {f"sharding {name}": getattr(rules, name) for name in _SHARDING if hasattr(rules, name)}
+
+
+def sharding_handlers() -> dict[Any, Any]:
+    """By operator, what runs it for DTensors instead of the general way."""
+    found: dict[Any, Any] = getattr(_dispatcher(), "_custom_op_handlers", {})
+    return found
+
+
+def exchanged_sharding() -> dict[str, str]:
+    """Names of torch's own functions where torch does not begin with them: `loss_parallel` and `context_parallel` put
+    them there.
+    """
+    dispatcher = _dispatcher()
+    if dispatcher is None:
+        return {}
+    before, now = type(dispatcher)()._custom_op_handlers, sharding_handlers()
+    changed = [operator for operator in {*before, *now} if before.get(operator) is not now.get(operator)]
+    found = {f"handler of {operator}": _path(now.get(operator)) for operator in changed}
+    for name, table in sharding_rules().items():
+        paths = {f"{name} of {operator}": _path(getattr(rule, "func", rule)) for operator, rule in table.items()}
+        found |= {
+            entry: path for entry, path in paths.items() if path.startswith("torch.distributed.tensor.experimental.")
+        }
+    return found
+
+
+def _path(function: Any) -> str:
+    return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', None)}"
 
 
 def fake_rules() -> dict[str, Any]:

@@ -26,6 +26,7 @@ from .registries import (
     LOWERINGS,
     base_tables,
     count_of_kernels,
+    exchanged_sharding,
     fake_rules,
     fakes_of_primitives,
     generated_functions,
@@ -39,6 +40,7 @@ from .registries import (
     operator_tables,
     operators_of_namespaces,
     registry_of_libraries,
+    sharding_handlers,
     sharding_rules,
 )
 
@@ -244,7 +246,10 @@ _thousands = _Thousands()
 _base = _Read(lambda: _split(base_tables()), lambda: _state_of(base_tables().values()))
 _inductor = _Read(lambda: _split(inductor_tables()), lambda: _state_of(inductor_tables().values()))
 _growing = _Read(lambda: _foreign_in(growing_tables()), lambda: _state_of(growing_tables().values()))
-_sharding = _Read(lambda: _foreign_in(sharding_rules()), lambda: _state_of(sharding_rules().values()))
+_sharding = _Read(
+    lambda: exchanged_sharding() | _foreign_in({**sharding_rules(), "handler": sharding_handlers()}),
+    lambda: _state_of([*sharding_rules().values(), sharding_handlers()]),
+)
 _rules = _Read(lambda: _foreign_in({"rules for fakes": fake_rules()}), lambda: _state_of([fake_rules().values()]))
 _kernels = _Read(kernels_from_outside, count_of_kernels)
 _operators = _Read(_thousands.read, _thousands.state)
