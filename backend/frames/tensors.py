@@ -72,7 +72,7 @@ def memory_of(value: torch.Tensor) -> torch.Tensor:
     """What holds this rank's part of a DTensor. Raises Refused for another subclass that wraps tensors."""
     if not is_dtensor(value):
         raise Refused(f"a tensor subclass {type(value).__qualname__}")
-    found: torch.Tensor = value._local_tensor  # type: ignore[attr-defined]
+    found: torch.Tensor = value._local_tensor
     return found
 
 
