@@ -3,7 +3,7 @@
 from .build import KeyContext, devices_used, key_of
 from .cache_hash import cache_hash
 from .encoding.devices import current_device, device_text, for_current_device
-from .encoding.distributed import groups_come_as_inputs, is_of_ranks
+from .encoding.distributed import describing_once, groups_come_as_inputs, is_of_ranks
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .encoding.values import attributes_of, is_named_tuple
@@ -46,6 +46,7 @@ __all__ = [
     "described",
     "describes_operators",
     "device_text",
+    "describing_once",
     "devices_used",
     "encode",
     "fact",

@@ -11,6 +11,7 @@ import torch
 from msgspec import Struct, field
 from torch.fx import GraphModule, Node
 
+from .encoding.distributed import describing_once
 from .encoding.encode import Uncacheable, encode
 from .key import Key, Part
 from .parts.ambient import ambient_state
@@ -82,6 +83,7 @@ class KeyContext(Struct, frozen=True):
 
 
 @making_a_key
+@describing_once()
 def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> Key:
     """The key of `gm` called with `inputs` (tensors, SymInts and constants, in placeholder order).
 

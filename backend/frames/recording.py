@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from warmgraph.hashing import comes_with_torch
+from warmgraph.hashing import comes_with_torch, describing_once
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
@@ -51,6 +51,7 @@ from .values import Values
 from .world import Around
 
 
+@describing_once()
 def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str]], around: Around) -> Record:
     """output: of the trace, before its guards are forgotten. shape: guards on sizes by language."""
     graph = output.tracer_output.output_graph

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from warmgraph.hashing import describing_once
+
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.dynamic_sizes import may_be_told, profile_scope
@@ -31,6 +33,7 @@ LoadGraph = Callable[[Any], Callable[..., Any]]
 Place = Callable[[types.CodeType], types.CodeType]
 
 
+@describing_once()
 def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, profiles: bool) -> Restored:
     """load: gives the callable for one of `record.graphs`, or raises Refused. profiles: whether sizes may be dynamic
     because they varied in another process.

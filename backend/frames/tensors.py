@@ -61,9 +61,10 @@ def tensor_text(
 
 def spec_text(spec: Any) -> str:
     """How a DTensor is spread over a mesh, without its sizes. Raises Refused."""
-    said = {name: value for name, value in vars(spec).items() if name not in ("tensor_meta", "_hash")}
+    said = {name: value for name, value in vars(spec).items() if name not in ("mesh", "tensor_meta", "_hash")}
     try:
-        return encode([said, spec.tensor_meta and spec.tensor_meta.dtype])
+        mesh = sha256_hex(encode(spec.mesh).encode())[:16]  # of thousands of ranks, say
+        return encode([mesh, said, spec.tensor_meta and spec.tensor_meta.dtype])
     except (Uncacheable, LookupError, RuntimeError, ValueError) as why:  # also of a mesh that this rank is not in
         raise Refused(f"a DTensor's specification: {why}") from None
 

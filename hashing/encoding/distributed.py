@@ -9,8 +9,10 @@ never asked for the place is every rank's, and whoever compiles can tell (`backe
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +29,37 @@ class GroupOf(Struct, frozen=True):
 
     name: str
     shared: Any
+
+
+class Said(Struct):
+    """What was said of a mesh. text: of `plain`, once somebody has encoded it."""
+
+    plain: Any
+    text: str = ""
+
+
+_thread = threading.local()  # said: by who says it and a mesh's id, with the mesh
+
+
+@contextlib.contextmanager
+def describing_once() -> Iterator[None]:
+    """Each mesh is described once meanwhile, in this thread: it has all ranks of its job, and is in each DTensor."""
+    before = getattr(_thread, "said", None)
+    _thread.said = {} if before is None else before
+    try:
+        yield
+    finally:
+        _thread.said = before
+
+
+def _once(say: Callable[[Any], Any], mesh: Any) -> Any:
+    said = getattr(_thread, "said", None)
+    if said is None:
+        return say(mesh)
+    if (say, id(mesh)) not in said:
+        plain = say(mesh)
+        said[say, id(mesh)] = (mesh, None if plain is None else Said(plain))
+    return said[say, id(mesh)][1]
 
 
 def stands_for(value: Any) -> Any | None:
@@ -64,7 +97,7 @@ def is_of_ranks(value: Any) -> bool:
 def on_every_rank(value: Any) -> Any | None:
     """What ranks that stand alike in a mesh or group have in common; None for what is neither, or is not known."""
     if is_mesh(value):
-        return _mesh(value)
+        return _once(_mesh, value)
     return _group(value) if is_group(value) else None
 
 
@@ -73,11 +106,15 @@ def place_of(value: Any) -> Any:
     if is_group(value):
         ranks = _ranks(value)
         return [value.group_name, ranks, value.rank()]
+    return _once(_place_in, value)
+
+
+def _place_in(mesh: Any) -> Any:
     return {
-        "rank": value.get_rank(),
-        "coordinate": value.get_coordinate(),
-        "ranks": value.mesh.tolist(),
-        "groups": [place_of(group) for group in value.get_all_groups()],
+        "rank": mesh.get_rank(),
+        "coordinate": mesh.get_coordinate(),
+        "ranks": mesh.mesh.tolist(),
+        "groups": [place_of(group) for group in mesh.get_all_groups()],
     }
 
 
@@ -117,12 +154,13 @@ def _mesh(mesh: Any, of_root: bool = True) -> Any | None:
         return None  # one process that plays several ranks: their meshes differ by thread alone
     root = mesh._get_root_mesh()
     world = root.mesh.flatten().tolist()
+    position = {rank: number for number, rank in enumerate(world)}
     return {
         "device_type": mesh.device_type,
         "shape": list(mesh.shape),
         "dim_names": mesh.mesh_dim_names,
         # Where the ranks of this mesh stand in the one that it is a part of, from its first; and all of the latter.
-        "ranks": _from_first([world.index(rank) for rank in mesh.mesh.flatten().tolist()]),
+        "ranks": _from_first([position[rank] for rank in mesh.mesh.flatten().tolist()]),
         "world": world,
         "member": mesh.get_coordinate() is not None,
         "groups": [_group(group) for group in mesh.get_all_groups()],

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from .devices import device_text
-from .distributed import GroupOf, stands_for
+from .distributed import GroupOf, Said, stands_for
 
 # torch's plain value types whose str() is their one public name ("torch.float32").
 _NAMED = (torch.dtype, torch.layout, torch.memory_format)
@@ -98,6 +98,9 @@ def _container(value: Any, leaf: Callable[[Any], str | None] | None) -> str:
         return f"<enum {qualified_name(kind)}.{value.name}>"
     if isinstance(value, type):
         return f"<type {importable_name(value)}>"
+    if kind is Said:
+        value.text = value.text or encode(value.plain)
+        return str(value.text)
     if kind is GroupOf:
         return f"<group {json.dumps(value.name)} {encode(value.shared)}>"
     if (plain := stands_for(value)) is not None:

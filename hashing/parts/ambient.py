@@ -84,7 +84,8 @@ def _dtensors() -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     api, random, utils, moved = map(_loaded, _OF_DTENSORS)
-    if api is not None and api.DTensor._op_dispatcher._allow_implicit_replication:
+    dispatcher = getattr(getattr(api, "DTensor", None), "_op_dispatcher", None)  # none yet while it is imported
+    if getattr(dispatcher, "_allow_implicit_replication", False):
         found["implicit_replication"] = True
     tracker = getattr(random, "_rng_tracker", None)
     if tracker is not None:

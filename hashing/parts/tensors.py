@@ -100,7 +100,7 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     symbolic = inner_parts(tensor)
     if symbolic is None or symbolic[0].keys() != parts.keys():
         raise Uncacheable(f"tensor subclass {type(real).__qualname__} flattens differently when traced")
-    of_torch = is_torch_or_stdlib(type(real).__module__) and not replaced_within(type(real))
+    of_torch = _is_as_torch_made_it(type(real))
     inner = ", ".join(
         f"{name}: {_describe_part(symbolic[0][name], part, number, of_torch)}" for name, part in parts.items()
     )
@@ -112,6 +112,11 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     name = importable_name(type(real))
     code = "" if of_torch else f" code {_class_digest(type(real), name)}"
     return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
+
+
+@once_per_key
+def _is_as_torch_made_it(kind: type) -> bool:
+    return is_torch_or_stdlib(kind.__module__) and not replaced_within(kind)
 
 
 @once_per_key

@@ -16,7 +16,8 @@ from torch.distributed.tensor.placement_types import _MaskPartial, _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from warmgraph.backend.torch_api import versions
 from warmgraph.backend.torch_api.ranks import places
-from warmgraph.hashing import Uncacheable, encode
+from warmgraph.hashing import Uncacheable, describing_once, encode
+from warmgraph.hashing.encoding import distributed
 
 from .cases import changed, of_inputs
 
@@ -133,6 +134,33 @@ def test_a_fact_of_a_dtensor_changes_the_inputs(fact, job, record_property):
     assert changed(before, keyed(DTensor.from_local(torch.ones(4, 4), mesh, [Shard(0), Replicate()]))) == set()
     assert changed(before, keyed(DTENSORS[fact](mesh))) == {"inputs"}
     record_property("key_field", ["inputs", f"DTensor: {fact}"])
+
+
+@cached
+def test_a_mesh_is_described_once_for_a_key(job):
+    """It has as many ranks as the job, and each parameter of a model may be a DTensor of it."""
+    job()
+    mesh = two_by_two()
+
+    def asked(count):
+        tensors = [DTensor.from_local(torch.ones(4, 4), mesh, [Shard(0), Replicate()]) for _ in range(count)]
+        case = of_inputs(*tensors)
+        with mock.patch.object(distributed, "_mesh", side_effect=distributed._mesh) as describing:
+            case.key()
+        return describing.call_count
+
+    assert asked(12) == asked(1) > 0
+
+
+def test_what_was_said_of_a_mesh_holds_for_one_key_only(job):
+    job()
+    mesh = two_by_two()
+    with describing_once():
+        before = encode(mesh), encode([mesh, mesh])
+    assert before == (encode(mesh), encode([mesh, mesh]))
+    mesh._flatten("all")
+    with describing_once():
+        assert encode(mesh) != before[0]
 
 
 @contextlib.contextmanager

@@ -20,5 +20,4 @@ def dispatch_keys(value: torch.Tensor) -> int:
 
 def is_dtensor(value: Any) -> bool:
     """Exactly torch's own class, which Dynamo knows by name: not a subclass of it."""
-    module: Any = sys.modules.get("torch.distributed.tensor")
-    return module is not None and type(value) is module.DTensor
+    return type(value) is getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
