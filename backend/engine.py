@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import torch
 from msgspec import Struct
 from msgspec.structs import replace
 from torch.fx import GraphModule
@@ -27,7 +24,7 @@ from .key.compiler_settings import patched_settings
 from .key.context import key_context
 from .key.saved_tensors_hooks import unsafe_reason
 from .reporting.fail_open import Failure, attempt, blames_entry
-from .reporting.report import Report, place_of
+from .reporting.report import Report, made_here, place_of
 from .reporting.upgraded import name_other_torch
 from .torch_api import compile as compat
 from .torch_api.entrances.compiled_autograd import emptying, flattened
@@ -267,13 +264,11 @@ class Engine(Struct):
                 blobs=(),
                 facts={
                     "compile_seconds": report.seconds.get("compile", 0.0),
-                    "host": socket.gethostname(),
-                    "torch": str(torch.__version__),
                     "function": report.place.function,
                     "file": report.place.file,
                     "line": report.place.line,
                     "nodes": key.nodes,
-                    "created": time.time(),
+                    **made_here(),
                     **({"groups": json.dumps(key.groups)} if key.groups else {}),
                 },
             )

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import pickle
 import re
-import socket
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
 from warmgraph.cache import Cache, Entry, Hit, Role, fork_safe_lock, profile_of, today
 from warmgraph.hashing import for_current_device, sha256_hex
 
 from ..artifact.records import read
 from ..artifact.unpickle import realise
-from ..reporting.report import Report
+from ..reporting.report import Report, made_here
 
 MAX_LINES = 512  # that one process adds for one graph: as many as a profile holds
 
@@ -82,13 +79,7 @@ class KeptChoices:
     def _keep(self, key: str, choice: str, late: Any, about: str) -> None:
         data = pickle.dumps(late, protocol=5)
         realise(read(data))  # what a load would refuse is not kept
-        facts: dict[str, Any] = {
-            "kind": "kernel",
-            "function": about[:256],
-            "host": socket.gethostname(),
-            "torch": str(torch.__version__),
-            "created": time.time(),
-        }
+        facts = {"kind": "kernel", "function": about[:256], **made_here()}
         entry = Entry(key=key, variant=choice, parts={}, guards=None, symbols={}, blobs=(), facts=facts)
         self._cache.publish(entry, [(Role.KERNEL, _BLOB, data)])
 

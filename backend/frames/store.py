@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 import uuid
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import torch
 from msgspec import Struct
 from warmgraph.cache import Cache, Entry, Hit, Reason, Role
 from warmgraph.hashing import sha256_hex
 
+from ..reporting.report import made_here
 from .comparing import identity
 from .record import Record, decode_record, encode_record
 from .reporting import FrameReport
@@ -120,9 +119,7 @@ class RecordStore(Struct, frozen=True):
             "function": f"frame of {name}"[:256],
             "place": f"{report.place.file}:{report.place.line}"[-512:],  # not `file`: it resembles no graph
             "program": program,
-            "host": socket.gethostname(),
-            "torch": str(torch.__version__),
-            "created": time.time(),
+            **made_here(),
         }
         entry = Entry(key=key, variant=variant, parts={}, guards=None, symbols={}, blobs=(), facts={**about, **facts})
         self.cache.publish(entry, blobs)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from msgspec import Struct, field
@@ -33,6 +35,11 @@ class Place(Struct, frozen=True):
 
 
 _TORCH = str(Path(torch.__file__).parent)
+
+
+def made_here() -> dict[str, Any]:
+    """Facts of an entry that is made now: by which host, with which torch, and when (seconds since 1970)."""
+    return {"host": socket.gethostname(), "torch": str(torch.__version__), "created": time.time()}
 
 
 def place_of(gm: GraphModule) -> Place:
