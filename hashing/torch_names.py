@@ -22,16 +22,17 @@ TREES_BY_NAME = "treespec_loads"  # what of it finds a class by a text
 ASSIGNED_DATA = "_lower_version_count_by_1"  # what Dynamo calls after `x.data = y`
 DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of modules
 
-DTENSORS = "torch.distributed.tensor._api"  # the module of the class, which holds what runs its operators
-DTENSORS_RANDOM, RANDOM_TRACKER = "torch.distributed.tensor._random", "OffsetBasedRNGTracker"  # what torch begins with
-DTENSORS_EXPLICIT, EXPLICIT = "torch.distributed.tensor._utils", "ExplicitRedistributionContext"
-DTENSORS_MOVED = "torch.distributed.tensor._redistribute"
-# Of that module: how a tensor is spread anew, and what torch begins with.
-HOW_MOVED = {"_FORCE_MIN_COST_REDISTRIBUTION_PLAN": None, "_DISABLE_REDISTRIBUTE_TRANSFORM_OPTIMIZATION": False}
-CONTEXT_PARALLEL = (
+OF_DTENSORS = (  # modules that hold how operators of DTensors are traced
+    "torch.distributed.tensor._api",
+    "torch.distributed.tensor._random",
+    "torch.distributed.tensor._utils",
+    "torch.distributed.tensor._redistribute",
     "torch.distributed.tensor.experimental._context_parallel._attention",
-    "torch.distributed.tensor.experimental._attention",  # before torch 2.10
 )
+RANDOM_TRACKER = "OffsetBasedRNGTracker"  # what torch begins with
+EXPLICIT = "ExplicitRedistributionContext"
+# How a tensor is spread anew, and what torch begins with.
+HOW_MOVED = {"_FORCE_MIN_COST_REDISTRIBUTION_PLAN": None, "_DISABLE_REDISTRIBUTE_TRANSFORM_OPTIMIZATION": False}
 GROUPS = "torch.distributed.distributed_c10d"  # resolves names of process groups
 GROUP_ARGUMENT = "group_name"  # of operators in these namespaces
 COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "_dtensor"})

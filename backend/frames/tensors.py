@@ -32,7 +32,7 @@ def tensor_text(
         raise Refused(f"a tensor was here; now {type(value).__qualname__}")
     if len(size) != value.dim():
         raise Refused(f"{len(size)} dimensions were here; now {value.dim()}")
-    memory = memory_of(value) if is_wrapper_subclass(value) else value
+    memory = _memory_of(value) if is_wrapper_subclass(value) else value
     if value.layout is not torch.strided or value.is_quantized:
         raise Refused(f"a tensor of layout {value.layout}")
     if value.device.type not in ("cpu", "cuda"):
@@ -69,7 +69,7 @@ def spec_text(spec: Any) -> str:
         raise Refused(f"a DTensor's specification: {why}") from None
 
 
-def memory_of(value: torch.Tensor) -> torch.Tensor:
+def _memory_of(value: torch.Tensor) -> torch.Tensor:
     """What holds this rank's part of a DTensor. Raises Refused for another subclass that wraps tensors."""
     if not is_dtensor(value):
         raise Refused(f"a tensor subclass {type(value).__qualname__}")

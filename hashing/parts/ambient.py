@@ -83,7 +83,7 @@ def _dtensors() -> dict[str, Any]:
     already does not count: a trace makes one, and a hit does not.
     """
     found: dict[str, Any] = {}
-    api, random, utils, moved = map(_loaded, _OF_DTENSORS)
+    api, random, utils, moved, parallel = map(sys.modules.get, torch_names.OF_DTENSORS)
     dispatcher = getattr(getattr(api, "DTensor", None), "_op_dispatcher", None)  # none yet while it is imported
     if getattr(dispatcher, "_allow_implicit_replication", False):
         found["implicit_replication"] = True
@@ -98,23 +98,10 @@ def _dtensors() -> dict[str, Any]:
     for name, usual in torch_names.HOW_MOVED.items():
         if getattr(moved, name, usual) != usual:
             found[name] = getattr(moved, name)
-    for module in map(_loaded, torch_names.CONTEXT_PARALLEL):
-        options = getattr(module, "_cp_options", None)
-        if options is not None and vars(options) != vars(type(options)()):
-            found["context_parallel"] = {name: str(value) for name, value in vars(options).items()}
+    options = getattr(parallel, "_cp_options", None)
+    if options is not None and vars(options) != vars(type(options)()):
+        found["context_parallel"] = {name: str(value) for name, value in vars(options).items()}
     return {"dtensors": found} if found else {}
-
-
-def _loaded(module: str) -> Any:
-    return sys.modules.get(module)
-
-
-_OF_DTENSORS = (
-    torch_names.DTENSORS,
-    torch_names.DTENSORS_RANDOM,
-    torch_names.DTENSORS_EXPLICIT,
-    torch_names.DTENSORS_MOVED,
-)
 
 
 def _flushes_denormals() -> bool:
