@@ -151,6 +151,8 @@ def fork_server():
     @contextlib.contextmanager
     def fork_server(folder, *modules, env=None):
         command = [sys.executable, str(ROOT / "tests" / "fork_server.py"), str(folder), *modules]
+        # Inductor's settings, where a module loads them, are read once for all children: no pool of workers in each.
+        env = dict(os.environ if env is None else env, TORCHINDUCTOR_COMPILE_THREADS="1")
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
 
             def ask(task):

@@ -18,7 +18,7 @@ from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.acting import acts_while_traced
 from ..torch_api.frames.devices import has_user_objects, of_one_device
 from ..torch_api.frames.dynamic_sizes import profile_scope
-from ..torch_api.frames.hook import Frame
+from ..torch_api.frames.hook import Frame, side_effects_of
 from ..torch_api.frames.orders import hash_seed
 from ..torch_api.frames.plain import NotServed, Plain, Refused, classes_in, code_to_plain, nested, stands_by_name
 from ..torch_api.frames.ran import BUSY
@@ -81,14 +81,14 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     unguarded = [*idle, *seen.unguarded]
     rows = [_row(guard, look, table, texts) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in unguarded)}
-    guarded = [guard.originating_source for guard in (*guards, *unguarded)]
+    guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
     if bare := {str(source.name) for source in set(seen.ranks).difference(guarded)}:
         raise Refused(f"its graph takes {min(bare)}, ranks on which there is no guard")
     looked_at = [source for source in seen.looked_at if is_of_frame(source) and not _is_within_ranks(source, look)]
     sources = list(dict.fromkeys([*guarded, *looked_at]))
     for source in sources:  # two of them may be one value
         table.number(source)
-    empty = {guard.originating_source for guard in idle}  # the fact says so
+    empty = {dynamo.source_of(guard) for guard in idle}  # the fact says so
     surfaces = _surfaces((source for source in sources if source not in empty), look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     _refuse_chance(frame, seen)
@@ -143,7 +143,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         reached=reached,
         seed=hash_seed() if iterates_over_sets((frame.code, *seen.inlined)) or seen.shuffled else None,
         empty=bool(graph.is_empty_graph()),
-        side_effects=list(graph.get_replayed_side_effect_source_refs()),
+        side_effects=side_effects_of(graph),
         error_on_graph_break=bool(output.tracer_output.error_on_graph_break),
     )
 
@@ -153,7 +153,7 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
         raise Refused(f"guards on sizes in {', '.join(sorted(shape)) or 'no language'}")
     if graph.random_calls:
         raise Refused("it takes numbers from Python's random, which are drawn while tracing")
-    if graph.torch_function_subclass_inlined:
+    if getattr(graph, "torch_function_subclass_inlined", False):  # on 2.11 Dynamo wraps no graph for that
         raise Refused("it runs a __torch_function__ of a class")
     if graph.backward_state or graph.saved_tensors_hooks_subgraph_names:
         raise Refused("it registers hooks on a backward")
@@ -190,7 +190,7 @@ def _forget_stale(graph: Any, seen: Seen) -> None:
 
 
 def _row(guard: Any, look: Looking, table: SourceTable, texts: Texts) -> Plain:
-    source, kind = guard.originating_source, dynamo.kind_of(guard)
+    source, kind = dynamo.source_of(guard), dynamo.kind_of(guard)
     if kind == "TENSOR_MATCH" and dynamo.is_tensor_by_identity(guard):
         raise Refused(f"{source.name} is a tensor by its identity: a constant of the graph")
     arguments = dynamo.arguments_of(guard, kind)

@@ -16,6 +16,8 @@ from typing import Any
 from msgspec import Struct
 from warmgraph.cache import fork_safe_lock
 
+from . import versions
+
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -45,8 +47,13 @@ _RANKS = "results that ranks share"
 _FRAMES = "restored frames"
 _BUILDER = "torch._dynamo.variables.builder"
 _BUILTIN = "torch._dynamo.variables.builtin"
+_DICTS = "torch._dynamo.variables.dicts"
+_USERS = "torch._dynamo.variables.user_defined"
 _PROTOCOL = "torch._dynamo.variables.object_protocol"
-_SETS = "torch._dynamo.variables.sets"
+_HERE = versions.here()
+_SETS, _HASHABLE = (
+    _HERE.modules.get(name, name) for name in ("torch._dynamo.variables.sets", "torch._dynamo.variables.hashable")
+)
 
 PATCHES = {
     "try_load": Patch(_AOT_CACHE, "AOTAutogradCache.try_load", ("mod", "args", "aot_config"), "keeping results"),
@@ -144,27 +151,22 @@ PATCHES = {
         "torch._dynamo.variables.misc", "GetAttrVariable.as_python_constant", ("self",), _FRAMES
     ),
     "constants": Patch("torch._dynamo.variables.constant", "ConstantVariable.__init__", ("self", "value"), _FRAMES),
-    "keys of tables": Patch("torch._dynamo.variables.hashable", "HashableTracker.__init__", ("self", "vt"), _FRAMES),
+    "keys of tables": Patch(
+        _HASHABLE,
+        "HashableTracker.__init__",
+        ("self", "vt"),
+        _FRAMES,
+        newer="ConstDictVariable._HashableTracker.__init__",  # on 2.11
+    ),
     "items of tables": Patch(
-        "torch._dynamo.variables.dicts",
-        "ConstDictVariable.getitem_const_raise_exception_if_absent",
-        ("self", "tx", "arg"),
-        _FRAMES,
+        _DICTS, "ConstDictVariable.getitem_const_raise_exception_if_absent", ("self", "tx", "arg"), _FRAMES
     ),
-    "whether items are in tables": Patch(
-        "torch._dynamo.variables.dicts", "ConstDictVariable.__contains__", ("self", "vt"), _FRAMES
-    ),
+    "whether items are in tables": Patch(_DICTS, "ConstDictVariable.__contains__", ("self", "vt"), _FRAMES),
     "attributes on classes": Patch(
-        "torch._dynamo.variables.user_defined",
-        "UserDefinedClassVariable.get_source_by_walking_mro",
-        ("self", "tx", "name"),
-        _FRAMES,
+        _USERS, "UserDefinedClassVariable.get_source_by_walking_mro", ("self", "tx", "name"), _FRAMES
     ),
     "attributes on classes of objects": Patch(
-        "torch._dynamo.variables.user_defined",
-        "UserDefinedObjectVariable.get_source_by_walking_mro",
-        ("self", "tx", "name"),
-        _FRAMES,
+        _USERS, "UserDefinedObjectVariable.get_source_by_walking_mro", ("self", "tx", "name"), _FRAMES
     ),
     "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), "verified hits", everywhere=True),
     "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), "verified hits"),
@@ -196,6 +198,8 @@ PATCHES = {
     "inductor by name": Patch("torch", "_TorchCompileInductorWrapper", None, "warmgraph run"),
     "cudagraphs by name": Patch("torch", "_TorchCompileWrapper", None, "warmgraph run"),
 }
+for _name in _HERE.without:
+    del PATCHES[_name]
 
 
 class Moved(AttributeError):
@@ -208,8 +212,11 @@ _undo: dict[str, list[Callable[[], None]]] = {}
 
 
 def install(name: str, wrap: Wrap) -> None:
-    """Put `wrap(original)` in the place of one of PATCHES, once per process. Raises Moved and replaces nothing."""
-    if name in _undo:  # the usual case, without a lock
+    """Put `wrap(original)` in the place of one of PATCHES, once per process. Raises Moved and replaces nothing.
+
+    Does nothing where this version is noted to have no such place.
+    """
+    if name in _undo or name in _HERE.without:  # the usual case, without a lock
         return
     patch = PATCHES[name]
     owner, attribute = _place(patch)  # may import it: not under the lock

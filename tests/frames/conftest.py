@@ -33,7 +33,6 @@ def ask(_server, inductor_cache):
             "WARMGRAPH_STRICT": "1",
             "WARMGRAPH_FRAMES": "1",
             "TORCHINDUCTOR_CACHE_DIR": str(inductor_cache),
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",
             "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
             "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
         } | dict(environment)

@@ -21,7 +21,8 @@ class Probe:
     nothing may be restored all the same. refused: text in the reason why it is never recorded. after: whether the
     change can also be made between two calls. before: what every step does first. random: results are random.
     as_is: for values that a call changes, or that are one with what the module holds: `args` is given the scene,
-    nothing is copied, and plain torch's call has a scene of its own.
+    nothing is copied, and plain torch's call has a scene of its own. since: the torch from which on what is said here
+    of recording and of differences holds; what an older one restores is compared all the same.
     """
 
     program: str
@@ -38,6 +39,7 @@ class Probe:
     before: Callable[[], Any] | None = None
     random: bool = False
     as_is: bool = False
+    since: tuple[int, int] = (0, 0)
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -68,6 +70,11 @@ def args(make: Callable[..., tuple[Any, ...]]) -> Callable[[Any], None]:
         scene.args = scene.made(make)
 
     return change
+
+
+def is_as_said(probe: Probe) -> bool:
+    """Whether this torch is new enough for it (`Probe.since`)."""
+    return tuple(map(int, torch.__version__.split(".")[:2])) >= probe.since
 
 
 def frames(found, *outcomes):

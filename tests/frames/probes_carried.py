@@ -129,7 +129,7 @@ carried("maps", "another dtype", change=args(lambda: (torch.arange(4.0).double()
 carried("pushes", "the function", "x.sin() * F", "x.cos() * F")
 carried("chooses", "a branch", "def yes(x): return x * 2", "def yes(x): return x * 7")
 carried("chooses", "other data", change=args(lambda: (torch.zeros(4),)), restores=True)
-carried("with_numpy", "another function", "np.sin(", "np.cos(")
+carried("with_numpy", "another function", "np.sin(", "np.cos(", since=(2, 13))
 # torch makes a table of its own functions by these names, once.
 carried(
     "with_numpy",
@@ -137,6 +137,7 @@ carried(
     change=lambda scene: setattr(scene.m.np, "sin", scene.m.np.cos),
     seen=True,
     after=False,
+    since=(2, 13),
 )
 carried("shifts", "another shift", "torch.ones(4)", "torch.full((4,), 3.0)")
 unchanged("shifts")

@@ -161,12 +161,13 @@ klass("enum_call", "an attribute made of a global", edit=LARGER)
 klass("enum_call", "an attribute that is set", change=set_("m.Mode.A.gain", 9.0), after=False)
 klass("enum_item", "an attribute made of a global", edit=LARGER)
 klass("enum_loop", "an attribute made of a global", edit=LARGER)
-klass("enum_missing", "what it reads", edit=('TABLE = {"z": 1}', 'TABLE = {"z": 2}'), refused="_missing_")
+TABLE = ('TABLE = {"z": 1}', 'TABLE = {"z": 2}')
+klass("enum_missing", "what it reads", edit=TABLE, refused="_missing_", since=(2, 12))
 klass("enum_strict", "another member", edit=("STRICT = Strict.A", "STRICT = Strict.B"))
 klass("enum_strict", "a global that nobody asks for", change=set_("m.UNUSED", 1), restores=True)
 for entry in ("enum_cached", "enum_held", "enum_made", "enum_remembered"):
-    klass(entry, "what it reads", edit=('TABLE = {"z": 1}', 'TABLE = {"z": 2}'), refused="unseen")
-klass("enum_grown", "what made it a member", edit=('TABLE = {"z": 1}', 'TABLE = {"z": 2}'))
+    klass(entry, "what it reads", edit=TABLE, refused="unseen", since=(2, 12))
+klass("enum_grown", "what made it a member", edit=TABLE)
 klass(
     "enum_truth",
     "a method on enum.Enum",
@@ -182,4 +183,4 @@ klass(
 )
 klass("lazy_has", "a module's __getattr__ appears", change=lazily, after=False)
 klass("lazy_class", "__getattr__ on the module's class", edit=("class Lazy(types.ModuleType): pass", LAZY_CLASS))
-klass("dispatched", "one more", edit=("def dispatched(x)", INT_TOO))
+klass("dispatched", "one more", edit=("def dispatched(x)", INT_TOO), since=(2, 12))

@@ -156,12 +156,14 @@ def half():
 autocast("held", "nothing", restores=True)
 autocast("decorated", "nothing", restores=True)
 autocast("both", "nothing", restores=True)
-autocast("held", "another type", change=lambda s: setattr(s.m.saved, "fast_dtype", torch.float16), after=False)
-autocast("held", "off", change=lambda s: setattr(s.m.saved, "_enabled", False), after=False)
+cached = {"after": False, "since": (2, 13)}  # before, this product is one of float32, whatever is asked
+autocast("held", "another type", change=lambda s: setattr(s.m.saved, "fast_dtype", torch.float16), **cached)
+autocast("held", "off", change=lambda s: setattr(s.m.saved, "_enabled", False), **cached)
 autocast("held", "its cache", change=lambda s: setattr(s.m.saved, "_cache_enabled", False), agrees=True, after=False)
-autocast("held", "another", change=lambda s: setattr(s.m, "saved", half()))
+autocast("held", "another", change=lambda s: setattr(s.m, "saved", half()), since=(2, 13))
 autocast("both", "the other of another type", change=lambda s: setattr(s.m, "other", half()))
-autocast("decorated", "edited", edit=('@torch.autocast("cpu", torch.b', '@torch.autocast("cpu", torch.'))
+EDITED = ('@torch.autocast("cpu", torch.b', '@torch.autocast("cpu", torch.')
+autocast("decorated", "edited", edit=EDITED, since=(2, 13))
 
 # Found by a hunt: a variable whose name is put together, an operator that is looked for, an address as text.
 PUT_TOGETHER = """

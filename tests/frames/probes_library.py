@@ -65,10 +65,10 @@ def library(entry, name, old, new, **more):
 
 library("decimals", "another value", *HIGH)
 library("deltas", "another value", *LONG)
-library("delta_truth", "zero", "Delta(seconds=3), ", "Delta(0), ")
+library("delta_truth", "zero", "Delta(seconds=3), ", "Delta(0), ", since=(2, 12))
 library("delta_key", "another value", *LONG)
-library("byte_array", "other bytes", 'bytearray(b"ab")', 'bytearray(b"cd")')
-library("bytes_subclass", "other bytes", 'Tag(b"ab")', 'Tag(b"cd")')
+library("byte_array", "other bytes", 'bytearray(b"ab")', 'bytearray(b"cd")', since=(2, 13))
+library("bytes_subclass", "other bytes", 'Tag(b"ab")', 'Tag(b"cd")', since=(2, 13))
 library("getter", "another attribute", 'attrgetter("v")', 'attrgetter("w")')
 library("getter_of_global", "another attribute", 'attrgetter("v")', 'attrgetter("w")')
 library("item_getter", "another item", "itemgetter(0)", "itemgetter(1)")

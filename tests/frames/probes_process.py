@@ -214,7 +214,7 @@ DIFFERS = "differs from process to process"
 process("hash_of", "another object", change=new_thing, refused=DIFFERS, random=True)
 process("id_of", "another object", change=new_thing, refused="the identity of an object", random=True)
 process("hash_of_text", "nothing", refused=DIFFERS, random=True)
-process("represented", "another object", change=new_thing, refused="as text", random=True)
+process("represented", "another object", change=new_thing, refused="as text", random=True, since=(2, 13))
 process("as_text", "another object", change=new_thing, refused="as text", random=True)
 IN_TEXT = "as text" if torch.__version__ >= "2.14" else None  # before, Dynamo leaves the call out of the graph
 process("formatted", "another object", change=new_thing, refused=IN_TEXT, random=True)

@@ -148,8 +148,8 @@ sourceless("closure", "an attribute of a class", *EPS)
 # -- fields of dataclasses, attributes of owners
 sourceless("data", "a field's default", "P(4.0, 3.0)", "P(8.0, 3.0)")
 sourceless("data_operator", "a field's default", "object = torch.mul", "object = torch.div")
-sourceless("owner", "a named tuple", "POINT = P(7.0, 1.0)", "POINT = P(8.0, 1.0)")
-sourceless("owner", "an attribute of a class", *EPS)
+sourceless("owner", "a named tuple", "POINT = P(7.0, 1.0)", "POINT = P(8.0, 1.0)", since=(2, 12))
+sourceless("owner", "an attribute of a class", *EPS, since=(2, 12))
 
 # -- backward of autograd functions
 sourceless("gradient", "a function of torch", "g, o=torch.add", "g, o=torch.sub", args=wanted)

@@ -57,7 +57,7 @@ def _roots(
 
 def free_numbers(sources: Iterable[Source], guards: Iterable[Any], look: Looking) -> list[Source]:
     """Of numbers that no guard pins to a value: they may vary, or were not looked at."""
-    pinned = {guard.originating_source for guard in guards if dynamo.kind_of(guard) in _PINS}
+    pinned = {dynamo.source_of(guard) for guard in guards if dynamo.kind_of(guard) in _PINS}
     found = (one for one in sources if one.name and one not in pinned and place_in_base(one) is not None)
     return [one for one in found if type(look.live(one)) in (int, float)]
 

@@ -106,4 +106,6 @@ _TOLD = frozenset(
 
 def _is_told(target: Any) -> bool:
     module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", "")
+    if name.startswith("pybind11_"):  # in some builds of torch it begins with a class of pybind11's
+        name = target.__name__
     return module in _PURE or f"{module}.{name}" in _TOLD

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from torch._dynamo import guards as dynamo
 from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.source import AttrSource, NNModuleSource
 from torch._guards import DuplicateInputs, Guard, StorageOverlap
 
 from .plain import Plain, Refused, from_plain, to_plain
@@ -41,9 +43,29 @@ def is_idle(guard: Guard) -> bool:
     return guard.create_fn is GuardBuilder.EMPTY_NN_MODULE_HOOKS_DICT and dynamo.config.skip_nnmodule_hook_guards
 
 
+# Whether a guard on an attribute's being there names it. On 2.11 it is said of the attribute's source, found or not.
+_NAMES_ATTRIBUTE = "attr" in inspect.signature(GuardBuilder.HASATTR).parameters
+
+
+def source_of(guard: Guard) -> Source:
+    """What a guard is about; of an attribute's being there what holds it."""
+    source = guard.originating_source
+    if _NAMES_ATTRIBUTE or guard.create_fn is not GuardBuilder.HASATTR:
+        return source
+    return _attribute(source).base  # type: ignore[no-any-return]
+
+
+def _attribute(source: Any) -> Any:
+    while isinstance(source, NNModuleSource):
+        source = source.base
+    return source
+
+
 def arguments_of(guard: Guard, kind: str) -> dict[str, Any]:
     """Keyword arguments of a guard. Those of a tensor's are found through its source again."""
     made = guard.create_fn
+    if made is GuardBuilder.HASATTR:
+        return {"attr": getattr(_attribute(guard.originating_source), "member", "__code__")}  # else a CodeSource
     if not isinstance(made, functools.partial):
         return {}
     named = dict(made.keywords)
@@ -70,6 +92,8 @@ def make_guard(sources: Sequence[Source], number: int, kind: str, arguments: dic
     if create is None or not kind.isupper():
         raise Refused(f"a guard of kind {kind!r:.40}")
     named = {name: sources[item[1]] if item[0] == "source" else from_plain(item) for name, item in arguments.items()}
+    if kind == "HASATTR" and not _NAMES_ATTRIBUTE:
+        return Guard(AttrSource(sources[number], named["attr"]), create)
     if named:
         create = functools.partial(create, **named)
     elif kind == "TENSOR_MATCH":

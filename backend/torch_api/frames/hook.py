@@ -110,5 +110,11 @@ def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> N
     output.build_guards = build_guards
 
 
+def side_effects_of(graph: Any) -> list[str]:
+    """What the bytecode changes, for torch's metrics. 2.11 does not ask."""
+    told = getattr(graph, "get_replayed_side_effect_source_refs", tuple)
+    return list(told())
+
+
 def initial_global_state() -> Any:
     return convert_frame.initial_global_state

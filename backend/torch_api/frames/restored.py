@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 from msgspec import Struct
+from torch._dynamo import eval_frame
 from torch._dynamo import guards as dynamo_guards
 from torch._dynamo import output_graph as dynamo_graph
-from torch._dynamo.eval_frame import _get_cache_entries_for_region
 from torch._guards import TracingContext
 
 from .plain import Refused
@@ -94,6 +94,13 @@ class _Checks(dynamo_guards.CheckFunctionManager):  # type: ignore[misc]
         return builder, manager
 
 
+def _compiled_so_far(code: types.CodeType) -> Any:
+    """As torch hands them to its guards: a list; before 2.13 the first of a chain, or None."""
+    if find := getattr(eval_frame, "_get_cache_entries_for_region", None):
+        return find(code, convert_frame.get_eval_frame_isolate_recompiles_id())
+    return next(iter(eval_frame._debug_get_cache_entry_list(code)), None)
+
+
 class Restored:
     """As a `DynamoOutput`. Making one builds the guards and lets torch check them on this frame.
 
@@ -141,9 +148,8 @@ class Restored:
             python_fallback=True,
             shape_env_sources=[],
         )
-        region = convert_frame.get_eval_frame_isolate_recompiles_id()
         self._graph, self._shape, self._code = graph, shape, parts.code
-        self._entries = _get_cache_entries_for_region(parts.code, region)
+        self._entries = _compiled_so_far(parts.code)
         self._checks = self._build(None, None, known)
         guards = self._checks.guard_manager
         if not guards.check(frame.locals):

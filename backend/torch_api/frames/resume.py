@@ -28,8 +28,10 @@ def original_of(code: types.CodeType) -> types.CodeType:
     return code if notes is None else notes.code
 
 
-def pack_resume(function: types.FunctionType, root: types.CodeType, space: Mapping[str, Any]) -> Plain:
+def pack_resume(function: types.FunctionType | types.CodeType, root: types.CodeType, space: Mapping[str, Any]) -> Plain:
     """[code, its name, whether it is a factory, notes]. root: the frame that the graph broke in. Raises Refused."""
+    if isinstance(function, types.CodeType):  # on 2.11, and the bytecode holds this very code as a constant
+        raise Refused(f"a resume function with a closure: {function.co_name}")
     code, factory, name, globals_ = function.__code__, False, function.__name__, function.__globals__
     if not code.co_name.startswith("torch_dynamo_resume") and function.__closure__:  # made from a closure, when called
         held = dict(zip(code.co_freevars, (cell.cell_contents for cell in function.__closure__), strict=True))

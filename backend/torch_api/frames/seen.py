@@ -22,7 +22,7 @@ def unsupported() -> str | None:
     return f"frames are restored on torch {known} only; this is {torch.__version__}"
 
 
-_SERVED = ((2, 13), (2, 14), (2, 15))
+_SERVED = ((2, 11), (2, 12), (2, 13), (2, 14), (2, 15))
 
 
 class Seen(Struct):

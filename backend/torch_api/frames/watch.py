@@ -135,7 +135,11 @@ def _making(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _called(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
-        found = original(self, tx, args, kwargs)
+        try:
+            found = original(self, tx, args, kwargs)
+        finally:  # now it is known what a lazy variable stands for
+            if len(args) > 1 and (self.fn is getattr or self.fn is hasattr):  # before 2.13
+                _note_name(realized(args[1]))
         if any(self.fn is one for one in _TEXTS):
             _note_text(found, [*args, *kwargs.values()])
         if any(self.fn is one for one in _FOLDED):
@@ -243,11 +247,16 @@ def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def init(self: Any, vt: Any) -> None:
         lazy = seen() is not None and isinstance(vt, LazyVariableTracker) and not vt.is_realized()
-        if lazy and vt.is_hashable_lazy() and not isinstance(vt.original_source(), ConstDictKeySource):
+        if lazy and _is_hashable(vt) and not isinstance(vt.original_source(), ConstDictKeySource):
             vt.realize()
         original(self, vt)
 
     return init
+
+
+_is_hashable = operator.methodcaller(
+    "is_hashable_lazy" if hasattr(LazyVariableTracker, "is_hashable_lazy") else "is_hashable"  # on 2.11
+)
 
 
 def _finding(original: Callable[..., Any]) -> Callable[..., Any]:

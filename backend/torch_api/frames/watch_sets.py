@@ -5,23 +5,24 @@ Most sets that a trace makes keep their items in the order in which they come, a
 
 from __future__ import annotations
 
+import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from torch._dynamo.variables import sets
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.dicts import ConstDictVariable
 from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._dynamo.variables.lists import BaseListVariable
-from torch._dynamo.variables.sets import SetVariable
 
-from .. import patches
+from .. import patches, versions
 from .orders import NEVER, SEEDED, order_of
 from .seen import note_chance, seen
 
-_ANY_SET = getattr(sets, "BaseSetVariable", SetVariable)  # frozen ones, too
+_MODULE = "torch._dynamo.variables.sets"
+sets: Any = importlib.import_module(versions.here().modules.get(_MODULE, _MODULE))
+_ANY_SET = getattr(sets, "BaseSetVariable", sets.SetVariable)  # frozen ones, too
 
 
 def install() -> None:
@@ -60,7 +61,7 @@ def _watch_pop() -> None:
     """Which item `pop` takes. Since 2.14 it stands in a table; what it asks for on each version is replaced instead."""
     if "items of sets" in patches.installed():
         return
-    original = SetVariable.set_items
+    original = sets.SetVariable.set_items
 
     def set_items(self: Any) -> Any:
         found = original.fget(self)
@@ -68,7 +69,7 @@ def _watch_pop() -> None:
             _note_variables(found)
         return found
 
-    patches.replace("items of sets", SetVariable, "set_items", property(set_items))
+    patches.replace("items of sets", sets.SetVariable, "set_items", property(set_items))
 
 
 def _putting_back(original: Callable[..., Any]) -> Callable[..., Any]:

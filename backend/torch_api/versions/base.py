@@ -12,10 +12,13 @@ class Version(Struct, frozen=True, kw_only=True):
 
     tested: the builds that the tests were run on. lacks: settings that other versions have and whose names are listed
     somewhere. skips: (text, reason) of CUDA graphs, for messages of its own. pristine: by build, what Inductor's tables
-    are after a fresh import (`changes/pristine.py`).
+    are after a fresh import (`changes/pristine.py`). without: those of `patches.PATCHES` that later versions have
+    and that have no place here. modules: of later versions, with the one in which their classes stand here.
     """
 
     tested: tuple[str, ...]
     lacks: frozenset[str] = frozenset()
     skips: tuple[tuple[str, str], ...] = ()
     pristine: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+    modules: Mapping[str, str] = field(default_factory=dict)

@@ -37,4 +37,19 @@ PRISTINE: dict[str, dict[str, str]] = {
     },
 }
 
-VERSION = Version(tested=("2.11.0",), lacks=LACKS, pristine=PRISTINE)
+# Text and names are asked for by `BuiltinVariable` alone, and attributes of classes through sources of their own.
+WITHOUT = frozenset(
+    {
+        "text of objects",
+        "text of values",
+        "names by getattr",
+        "names by hasattr",
+        "attributes on classes",
+        "attributes on classes of objects",
+    }
+)
+
+_VARIABLES = "torch._dynamo.variables"
+MODULES = {f"{_VARIABLES}.{name}": f"{_VARIABLES}.dicts" for name in ("sets", "hashable")}
+
+VERSION = Version(tested=("2.11.0",), lacks=LACKS, pristine=PRISTINE, without=WITHOUT, modules=MODULES)

@@ -37,4 +37,9 @@ PRISTINE: dict[str, dict[str, str]] = {
     },
 }
 
-VERSION = Version(tested=("2.12.1",), lacks=LACKS, pristine=PRISTINE)
+# Text and names are asked for by `BuiltinVariable` alone, and a class's attributes through sources of their own.
+WITHOUT = frozenset(
+    {"text of objects", "text of values", "names by getattr", "names by hasattr", "attributes on classes"}
+)
+
+VERSION = Version(tested=("2.12.1",), lacks=LACKS, pristine=PRISTINE, without=WITHOUT)

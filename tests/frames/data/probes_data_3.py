@@ -113,7 +113,7 @@ HOOKS = [SCALERS["first"].run]
 class Settings(dict):
     def __new__(cls, *args, **values): return super().__new__(cls)
 SETTINGS, USUAL = Settings(scale=SCALE), Settings(scale=2.0)
-torch._dynamo.allow_c_slot(array.array)
+if hasattr(torch._dynamo, "allow_c_slot"): torch._dynamo.allow_c_slot(array.array)  # since 2.13
 LEFT, RIGHT = array.array("d", [SCALE]), array.array("d", [2.0])
 def method_equal(x): return x * 5 if CALLBACK == DEFAULT else x * 1.5
 def method_in_list(x): return x * 5 if CALLBACK in HOOKS else x * 1.5

@@ -97,7 +97,7 @@ class Boxed(type): opts = Box(inner=Box(k=SCALE))
 class UsesBox(metaclass=Boxed): pass
 class Priors(type): opts = Cfg(prior=statistics.NormalDist(SCALE, 1.0))
 class UsesPriors(metaclass=Priors): pass
-torch._dynamo.allow_c_slot(types.SimpleNamespace)
+if hasattr(torch._dynamo, "allow_c_slot"): torch._dynamo.allow_c_slot(types.SimpleNamespace)  # since 2.13
 LEFT, RIGHT = types.SimpleNamespace(k=SCALE), types.SimpleNamespace(k=2.0)
 class Lookup(type):
     def __getattribute__(cls, name): return OPTIONS[name] if name in OPTIONS else type.__getattribute__(cls, name)

@@ -567,9 +567,9 @@ D1, D2 = {"a": 1}, {"a": 1}
 V1, V2 = D1.items(), D2.items()
 K1, K2 = D1.keys(), D2.keys()
 AR1, AR2 = array.array("i", [1, 2]), array.array("i", [1, 2])
-torch._dynamo.allow_c_slot(array.array)
+if hasattr(torch._dynamo, "allow_c_slot"): torch._dynamo.allow_c_slot(array.array)  # since 2.13
 NS1, NS2 = types.SimpleNamespace(a=1), types.SimpleNamespace(a=1)
-torch._dynamo.allow_c_slot(types.SimpleNamespace)
+if hasattr(torch._dynamo, "allow_c_slot"): torch._dynamo.allow_c_slot(types.SimpleNamespace)  # since 2.13
 def memory(x): return x * 5 if MV == b"ab" else x * 1.5
 def views(x): return x * 5 if V1 == V2 else x * 1.5
 def arrays(x): return x * 5 if AR1 == AR2 else x * 1.5

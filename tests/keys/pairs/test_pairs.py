@@ -77,7 +77,6 @@ def run(serve, tmp_path, inductor_cache):
             "WARMGRAPH_STRICT": "1",
             "WARMGRAPH_PGO": "0",
             "TORCHINDUCTOR_CACHE_DIR": str(inductor_cache),
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }
         found = serve({"pair": name, "version": version, "folder": str(folder), "environment": environment})
         assert "broken" not in found, found["broken"] + (folder / "output.txt").read_text()[-2000:]
