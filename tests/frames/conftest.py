@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def _server(fork_server):
-    with fork_server(Path(__file__).parent, "loaded") as ask:
+    # `loaded` has Inductor read its settings: what is compared with is compiled, and no result of torch's caches.
+    env = os.environ | {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+    with fork_server(Path(__file__).parent, "loaded", env=env) as ask:
         yield ask
 
 
@@ -33,8 +36,6 @@ def ask(_server, inductor_cache):
             "WARMGRAPH_STRICT": "1",
             "WARMGRAPH_FRAMES": "1",
             "TORCHINDUCTOR_CACHE_DIR": str(inductor_cache),
-            "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
-            "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
         } | dict(environment)
         found = _server(task)
         assert "broken" not in found, found["broken"]

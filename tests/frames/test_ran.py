@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 import enum
+import importlib.util
 import json
 import sys
 import threading
@@ -55,6 +56,24 @@ def test_what_runs_in_a_pause_does_not_count():
     assert found == []
     with paused():  # outside of any trace
         helper()
+
+
+class Finder:
+    """As those of setuptools and six, whose `find_spec` calls methods of its own."""
+
+    def find_spec(self, name, path=None, target=None):
+        return None if not self.finds(name) else importlib.util.spec_from_loader(name, None)
+
+    def finds(self, name):
+        return name == "no_such_module_at_all"
+
+
+def test_what_finds_modules_does_not_count(monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    found = []
+    with noting(found):
+        importlib.util.find_spec("colorsys_not_there")
+    assert found == []
 
 
 def test_again_and_again():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from warmgraph.backend.torch_api import versions
 
 PROGRAM = """
 import functools, json, os, sys, torch, torch.distributed as dist
@@ -149,7 +150,8 @@ torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 1024
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 both = dist.new_group(list(range(world)))
-again = dist.new_group(list(range(world - 1, -1, -1)), sort_ranks=False)
+as_given = {"sort_ranks": False} if torch.__version__ >= "2.12" else {}
+again = dist.new_group(list(range(world - 1, -1, -1)), **as_given)
 for tag in ("tag", "other") if given.get("swapped") else ("other", "tag"):
     dist.distributed_c10d._new_group_with_tag(list(range(world)), pg_tag=tag)
 HELD = {"group": {"both": both, "world": dist.group.WORLD, "again": again}[given.get("group", "both")]}
@@ -173,10 +175,24 @@ dist.barrier()
 sys.stdout.flush()
 os._exit(0)  # torch's own threads abort a process now and then while it ends
 """
+OLD = versions.at_hand() < (2, 12)  # graphs of DTensors are bypasses there, and `new_group` puts ranks in order
 CASES = """
     parallel spread plain of_rank group_in_a_table group_of_a_class group_by_its_tag mesh_of_a_global around within
     buckets sharded both
 """.split()
+CASES = [case for case in CASES if not (OLD and case in ("parallel", "spread", "both"))]
+CHANGES = [
+    ({"group": "world"}, ["group_in_a_table", "group_of_a_class"]),
+    *([] if OLD else [({"group": "again"}, ["group_in_a_table", "group_of_a_class"])]),
+    ({"swapped": True}, ["group_by_its_tag"]),
+    ({"rows": True}, ["mesh_of_a_global", "parallel"]),
+    ({"dim": 0}, ["spread"]),
+    ({"strides": True}, ["spread"]),
+    ({"frozen": True}, ["spread"]),
+    ({"bucket": 0.004}, ["buckets"]),
+    ({"world": 1}, CASES),
+]
+CHANGES = [(change, here) for change, cases in CHANGES if (here := [case for case in cases if case in CASES])]
 
 
 @pytest.fixture
@@ -202,7 +218,7 @@ def told(ranks, case):
 
 
 # Hooks have numbers, and a trace makes some: what registers its own after another was traced is in a job of its own.
-@pytest.mark.parametrize("cases", [CASES[:-1], CASES[-1:]], ids=["each way", "both"])
+@pytest.mark.parametrize("cases", [[case for case in CASES if case != "both"], *([] if OLD else [["both"]])], ids=str)
 def test_a_restart_traces_nothing(job, cases):
     cold, warm = job(*cases), job(*cases)
     for case in cases:
@@ -210,21 +226,7 @@ def test_a_restart_traces_nothing(job, cases):
         assert told(warm, case) == [{"restored"}] * 2, (case, warm)
 
 
-@pytest.mark.parametrize(
-    ("change", "cases"),
-    [
-        ({"group": "world"}, ["group_in_a_table", "group_of_a_class"]),
-        ({"group": "again"}, ["group_in_a_table", "group_of_a_class"]),
-        ({"swapped": True}, ["group_by_its_tag"]),
-        ({"rows": True}, ["mesh_of_a_global", "parallel"]),
-        ({"dim": 0}, ["spread"]),
-        ({"strides": True}, ["spread"]),
-        ({"frozen": True}, ["spread"]),
-        ({"bucket": 0.004}, ["buckets"]),
-        ({"world": 1}, CASES),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("change", "cases"), CHANGES, ids=str)
 def test_another_job_traces(job, change, cases):
     job(*cases)
     other = job(*cases, **change)

@@ -179,14 +179,15 @@ def _of_metaclasses() -> list[types.CodeType]:
 
 
 def _finders() -> list[Any]:
-    """Of each finder `find_spec`, and the functions that it was given (transformers hands its own one); and of who
+    """Of each finder its methods, and the functions that it was given (transformers hands its own one); and of who
     listens to the garbage collector.
     """
     found: list[Any] = [*gc.callbacks]
     for finder in list(sys.meta_path):
         with contextlib.suppress(Exception):  # a finder of the user's, which may raise anything
             given = [] if isinstance(finder, type) else list(vars(finder).values())
-            found += [finder.find_spec, *given]
+            methods = vars(finder if isinstance(finder, type) else type(finder)).values()
+            found += [finder.find_spec, *(getattr(one, "__func__", one) for one in methods), *given]
     functions = (one for one in found if isinstance(one, (types.FunctionType, types.MethodType)))
     return [getattr(one, "__code__", None) for one in functions]
 
