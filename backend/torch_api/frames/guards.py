@@ -52,7 +52,7 @@ def source_of(guard: Guard) -> Source:
     source = guard.originating_source
     if _NAMES_ATTRIBUTE or guard.create_fn is not GuardBuilder.HASATTR:
         return source
-    return _attribute(source).base  # type: ignore[no-any-return]
+    return _attribute(source).base
 
 
 def _attribute(source: Any) -> Any:
