@@ -25,9 +25,9 @@ __all__ = ["CHANGES", "DATA", "HUNTED", "PROBES"]
 HERE = Path(__file__).parent
 CHANGES = [*PROBES]
 
-# The same files, other data: what three hunts by readers of torch found.
+# The same files, other data: what hunts by readers of torch found.
 sys.path.append(str(HERE / "data"))
-for part in ("1", "2", "3", "4", "5", "6"):
+for part in ("1", "2", "3", "4", "5", "6", "7"):
     importlib.import_module(f"probes_data_{part}")
 DATA = [name for name in PROBES if name not in CHANGES]
 

@@ -12,23 +12,22 @@ import importlib.util
 import operator
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
 from torch._dynamo.source import ConstDictKeySource, is_from_skip_guard_source
 from torch._dynamo.variables.lazy import LazyVariableTracker
-from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils._ordered_set import OrderedSet
 from warmgraph.hashing import is_torch_or_stdlib
 
-from .. import patches
-from . import watch_sets
-from .acting import running
-from .seen import note_chance, seen
-from .watch_sets import realized, type_of
+from ... import patches
+from ..acting import running
+from ..seen import note_chance, seen
+from . import sets, texts
+from .sets import realized
 
 
 def install() -> None:
@@ -39,8 +38,8 @@ def install() -> None:
     patches.install("guards left out", _guarding)
     patches.install("installed globals", _installing)
     patches.install("values without a source", _without_source)
-    patches.install("text of objects", _as_text)
-    patches.install("text of values", _as_text)
+    patches.install("text of objects", texts.telling)
+    patches.install("text of values", texts.telling)
     patches.install("text by a builtin", _called)
     patches.install("names by getattr", _by_name)
     patches.install("names by hasattr", _by_name)
@@ -51,11 +50,11 @@ def install() -> None:
     patches.install("keys of tables", _hashing)
     patches.install("items of tables", _finding)
     patches.install("whether items are in tables", _finding)
-    patches.install("constants", _making)
+    patches.install("constants", texts.making)
     patches.install("attributes on classes", _walking)
     patches.install("attributes on classes of objects", _walking)
     patches.install("nodes that run", running)
-    watch_sets.install()
+    sets.install()
 
 
 def _inlining(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +87,7 @@ def _note(value: Any, into: dict[int, Any]) -> None:
     say), also within containers; and sets, whose order their holder does not say.
     """
     if isinstance(value, (set, frozenset)):
-        watch_sets.note_order(value)
+        sets.note_order(value)
     bound = isinstance(value, types.MethodType) and not isinstance(value.__self__, type)
     if bound or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum, *_UNSAID)):
         into[id(value)] = value
@@ -107,32 +106,6 @@ _UNSAID: tuple[type, ...] = (
 )  # fmt: skip
 
 
-# An address, or a path: the text of an object, function or module without a form of its own.
-_OF_THIS_PROCESS = re.compile(r"\b0x[0-9a-f]{4,}|<module ")
-
-
-def _as_text(original: Callable[..., Any]) -> Callable[..., Any]:
-    def text(tx: Any, obj: Any) -> Any:
-        found = original(tx, obj)
-        _note_text(found, [obj])
-        return found
-
-    return text
-
-
-def _making(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Text that was put together in any other way (`"%s" % function`)."""
-
-    def init(self: Any, *args: Any, **options: Any) -> None:
-        original(self, *args, **options)
-        if type(self.value) is str and "at 0x" in self.value and _OF_THIS_PROCESS.search(self.value):
-            note_chance("an address as text, which differs from process to process")
-        elif type(self.value) is str and "uuid=" in self.value and "total_memory=" in self.value:
-            note_chance("a GPU's properties as text, which say which one of its kind it is")
-
-    return init
-
-
 def _called(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         try:
@@ -141,9 +114,9 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
             if len(args) > 1 and (self.fn is getattr or self.fn is hasattr):  # before 2.13
                 _note_name(realized(args[1]))
         if any(self.fn is one for one in _TEXTS):
-            _note_text(found, [*args, *kwargs.values()])
+            texts.note_text(found, [*args, *kwargs.values()])
         if any(self.fn is one for one in _FOLDED):
-            watch_sets.note_folded(args)
+            sets.note_folded(args)
         if self.fn is dir:
             note_chance("dir(), which says all that is there")
         return found
@@ -164,39 +137,12 @@ def _by_name(original: Callable[..., Any]) -> Callable[..., Any]:
 
 _TEXTS = (str, repr, ascii, format, str.format, operator.mod, operator.imod)
 _FOLDED = (max, min, sum)  # over a set as Python has it
-_SET = re.compile(r"\{'[^':]*'[,}]")  # within other text
 
 
 def _note_name(variable: Any) -> None:
     current, name = seen(), getattr(variable, "value", None)
     if current is not None and isinstance(name, str):
         current.names.add(name)
-
-
-def _note_text(found: Any, of: Sequence[Any]) -> None:
-    current, value = seen(), getattr(found, "value", None)
-    if current is None or not isinstance(value, str):
-        return
-    if any(_is_object(one) or _says_itself(type_of(one)) for one in of):
-        current.chance.append("an object as text, of which nothing is guarded")
-    if _OF_THIS_PROCESS.search(value):
-        current.chance.append("an object as text, which differs from process to process")
-    elif any(map(watch_sets.holds_set, of)) or _SET.search(value):
-        current.chance.append("a set as text, whose order differs from process to process")
-
-
-def _is_object(variable: Any) -> bool:
-    """Whether its class's own code says its text, of whatever it holds."""
-    variable = realized(variable)
-    return isinstance(variable, UserDefinedObjectVariable) and not issubclass(type_of(variable), BaseException)
-
-
-def _says_itself(kind: type) -> bool:
-    """Whether the text of its instances is the user's word, or tells values that have no guard (a dataclass)."""
-    return any(
-        {"__str__", "__repr__", "__format__"} & vars(base).keys() and not is_torch_or_stdlib(base.__module__)
-        for base in kind.__mro__
-    )
 
 
 def _note_absent(module: types.ModuleType, name: str) -> None:

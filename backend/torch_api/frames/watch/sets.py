@@ -8,21 +8,22 @@ from __future__ import annotations
 import importlib
 import operator
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.dicts import ConstDictVariable
 from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._dynamo.variables.lists import BaseListVariable
+from torch.utils._ordered_set import OrderedSet
 
-from .. import patches, versions
-from .orders import NEVER, SEEDED, order_of
-from .seen import note_chance, seen
+from ... import patches, versions
+from ..orders import NEVER, SEEDED, order_of
+from ..seen import note_chance, seen
 
 _MODULE = "torch._dynamo.variables.sets"
 sets: Any = importlib.import_module(versions.here().modules.get(_MODULE, _MODULE))
-_ANY_SET = getattr(sets, "BaseSetVariable", sets.SetVariable)  # frozen ones, too
+ANY_SET = getattr(sets, "BaseSetVariable", sets.SetVariable)  # frozen ones, too
 
 
 def install() -> None:
@@ -50,7 +51,7 @@ def _as_set(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
         found = original(self, *args, **options)
-        if isinstance(found, _ANY_SET):  # `isdisjoint` says yes or no
+        if isinstance(found, ANY_SET):  # `isdisjoint` says yes or no
             _note_variables(found.items)
         return found
 
@@ -100,20 +101,29 @@ def note_folded(arguments: Iterable[Any]) -> None:
     """Arguments of a function that Dynamo calls with Python's own sets."""
     for one in arguments:
         one = realized(one)
-        if isinstance(one, _ANY_SET):
+        if isinstance(one, ANY_SET):
             _note_variables(one.items)
 
 
 def holds_set(variable: Any) -> bool:
     """Whether it is a set or a container, at any depth, with one in it."""
-    if issubclass(type_of(variable), (set, frozenset)):
+    if issubclass(type_of(variable), (set, frozenset, OrderedSet)):  # the last as text is in the order of Python's set
         return True
     variable = realized(variable)
+    if isinstance(variable, ConstantVariable):
+        return _has_set(variable.value)
+    return any(map(holds_set, items_of(variable)))
+
+
+def items_of(variable: Any) -> Iterator[Any]:
+    """What stands in a container, as Dynamo keeps it: of a table, and a view of one, keys and values."""
+    variable = getattr(variable, "dv_dict", variable)
     if isinstance(variable, BaseListVariable):
-        return any(map(holds_set, variable.items))
-    if isinstance(variable, ConstDictVariable):
-        return any(map(holds_set, [*(key.vt for key in variable.items), *variable.items.values()]))
-    return isinstance(variable, ConstantVariable) and _has_set(variable.value)
+        yield from variable.items
+    elif isinstance(variable, (ConstDictVariable, ANY_SET)):
+        yield from (key.vt for key in variable.items)
+        if isinstance(variable.items, dict):
+            yield from variable.items.values()
 
 
 def _has_set(value: Any) -> bool:

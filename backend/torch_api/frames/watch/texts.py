@@ -1,0 +1,119 @@
+"""Text that a trace makes: it may tell what nothing guards, or what each process has otherwise. Changes no trace."""
+
+from __future__ import annotations
+
+import enum
+import re
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.lazy import LazyVariableTracker
+from torch._dynamo.variables.nn_module import NNModuleVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
+from warmgraph.hashing import is_torch_or_stdlib
+
+from ... import versions
+from ..seen import note_chance, seen
+from . import sets
+from .sets import realized, type_of
+
+# An address, or a path: the text of an object, function or module without a form of its own.
+_OF_THIS_PROCESS = re.compile(r"\b0x[0-9a-f]{4,}|<module ")
+_SET = re.compile(r"\{'[^':]*'[,}]")  # within other text
+
+
+def telling(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of Dynamo's functions that ask for the text of one value, on its own or within a container (since 2.13)."""
+
+    def text(tx: Any, obj: Any) -> Any:
+        found = original(tx, obj)
+        note_text(found, [obj])
+        return found
+
+    return text
+
+
+def making(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Text that was put together in any other way (`"%s" % function`)."""
+
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        original(self, *args, **options)
+        if type(self.value) is str and "at 0x" in self.value and _OF_THIS_PROCESS.search(self.value):
+            note_chance("an address as text, which differs from process to process")
+        elif type(self.value) is str and "uuid=" in self.value and "total_memory=" in self.value:
+            note_chance("a GPU's properties as text, which say which one of its kind it is")
+
+    return init
+
+
+def note_text(found: Any, of: Sequence[Any]) -> None:
+    """found: what Dynamo made of the text of these."""
+    current, value = seen(), getattr(found, "value", None)
+    if current is None or not isinstance(value, str):
+        return
+    if any(map(_tells_more, of)):
+        current.chance.append("an object as text, of which nothing is guarded")
+    if _OF_THIS_PROCESS.search(value):
+        current.chance.append("an object as text, which differs from process to process")
+    elif any(map(sets.holds_set, of)) or _SET.search(value):
+        current.chance.append("a set as text, whose order differs from process to process")
+
+
+def _tells_more(variable: Any) -> bool:
+    """Whether its text tells values that have no guard: of an object, at any depth."""
+    if isinstance(variable, LazyVariableTracker) and not variable.is_realized():
+        return _value_tells_more(variable.original_value())  # to ask would make guards
+    variable = realized(variable)
+    if _is_object(variable) or _says_itself(type_of(variable)):
+        return True
+    if isinstance(variable, ConstantVariable) or isinstance(getattr(variable, "value", None), enum.Enum):
+        return _value_tells_more(variable.value)
+    inner = list(sets.items_of(variable)) or list(_arguments(variable))
+    return any(map(_tells_more, inner)) or (_LIVE and any(isinstance(realized(one), _SYMBOLS) for one in inner))
+
+
+# Before 2.13 the text of a container is that of the live objects in it, and of a size that varies, its symbol.
+_LIVE = "text of objects" in versions.here().without
+_SYMBOLS = (SymNodeVariable, TensorVariable)
+
+
+def _arguments(variable: Any) -> Iterable[Any]:
+    """Of an exception."""
+    return getattr(variable, "args", ()) if issubclass(type_of(variable), BaseException) else ()
+
+
+def _value_tells_more(value: Any) -> bool:
+    if isinstance(value, enum.Enum):
+        return _says_itself(type(value)) or _value_tells_more(value._value_)
+    if isinstance(value, dict):
+        return any(map(_value_tells_more, (*value.keys(), *value.values())))
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return any(map(_value_tells_more, value))
+    return not isinstance(value, _SAID) or _says_itself(type(value))
+
+
+# What a guard, or the text of the code, says all of; of functions and modules the text holds an address or a path.
+_SAID = (
+    str, bytes, int, float, complex, type(None), type(...), type(NotImplemented), slice, range, re.Pattern, type,
+    torch.dtype, torch.device, torch.layout, torch.memory_format, types.ModuleType, types.CodeType,
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType,
+)  # fmt: skip
+
+
+def _is_object(variable: Any) -> bool:
+    """Whether its class's own code says its text, of whatever it holds."""
+    if isinstance(variable, UserDefinedObjectVariable):
+        return not issubclass(type_of(variable), BaseException)
+    return isinstance(variable, NNModuleVariable)
+
+
+def _says_itself(kind: type) -> bool:
+    """Whether the text of its instances is the user's word, or tells values that have no guard (a dataclass)."""
+    return any(
+        {"__str__", "__repr__", "__format__"} & vars(base).keys() and not is_torch_or_stdlib(base.__module__)
+        for base in kind.__mro__
+    )
