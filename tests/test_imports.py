@@ -35,6 +35,14 @@ def imported(path):
     return names
 
 
+def test_each_folder_of_the_product_is_in_the_wheel():
+    found = {
+        ".".join(("warmgraph", *path.parent.relative_to(ROOT).parts)) for path in FILES if home(path) != "warmgraph"
+    }
+    listed = re.search(r"^packages = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)
+    assert found | {"warmgraph"} == set(re.findall(r'"(.+)"', listed[1]))
+
+
 def home(path):
     return path.relative_to(ROOT).parts[0]
 
