@@ -77,5 +77,5 @@ ENTRIES = """
     member_in_dict member_in_tuple
 """.split()
 for entry in ENTRIES:
-    put(f"d7: {entry}", SOURCE, entry, edit=("WIDTH = 4\n", "WIDTH = 4000\n"))
-put("d7: ordered_set", SOURCE, "ordered_set", edit=('FIELD = "wide"', 'FIELD = "broad"'))
+    put(f"d8: {entry}", SOURCE, entry, edit=("WIDTH = 4\n", "WIDTH = 4000\n"))
+put("d8: ordered_set", SOURCE, "ordered_set", edit=('FIELD = "wide"', 'FIELD = "broad"'))
