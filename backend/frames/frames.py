@@ -74,7 +74,7 @@ class Frames(Struct):
             report.tried += 1
             restored = self._restored(kept, frame, around, report, counts=not sampled)
             if restored is None:
-                report.moved = report.moved or report.refused
+                report.note_moved()
             else:
                 return kept, restored
         return None
@@ -94,7 +94,7 @@ class Frames(Struct):
         """There may be a record of this program as it was before an edit."""
         other = self._try(report, "fetch", lambda: self._store.of_another_program(key, around.program_digest))
         if other is not None and self._restored(other, frame, around, report, counts=False) is None:
-            report.moved = report.refused
+            report.note_moved()
 
     @property
     def _store(self) -> RecordStore:
@@ -181,7 +181,7 @@ class Frames(Struct):
         try:
             return go()
         except Refused as why:
-            report.refused, report.is_served = str(why), not isinstance(why, NotServed)
+            report.refused, report.held, report.is_served = str(why), why.held, not isinstance(why, NotServed)
         except CONTROL_FLOW:
             raise
         except Exception as error:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from warmgraph.hashing import describing_once
@@ -49,7 +49,8 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
     if (name := sizes.more_varies(frame.code, frame.closure, record.pgo)) is not None:
         raise Refused(f"the sizes of {name} have varied in this process, and a trace would make them dynamic")
     rename = {name: state.fresh_name(kind) for name, kind, _ in record.installed}
-    with ExitStack() as undo:
+    live = Live(frame.locals, frame.globals)
+    with _told_how_far(live), ExitStack() as undo:
         cleanups: list[Any] = []
 
         def put(name: str, value: Any) -> None:
@@ -69,7 +70,7 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
                 put(name, globals_of(*data))
         sources = read_sources(record.sources, rename)
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
-        look = Looking(Live(frame.locals, frame.globals), known, set(record.asked), tuple(frame.closure or ()))
+        look = Looking(live, known, set(record.asked), tuple(frame.closure or ()))
         guards = _compare(record, frame, sources, look)
         if (moved := differing(record.program, around.program)) is not None:  # last: the others say more
             raise Refused(moved)
@@ -84,6 +85,15 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
         _leave_as_traced(record, frame, sources, look)
         undo.pop_all()
     return restored
+
+
+@contextmanager
+def _told_how_far(live: Live) -> Iterator[None]:
+    try:
+        yield
+    except Refused as why:
+        why.held = len(live.known)
+        raise
 
 
 def _placing(record: Record, frame: Frame, rename: dict[str, str]) -> Place:

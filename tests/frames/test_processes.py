@@ -1,5 +1,7 @@
 """Frames between processes that differ in what none can change of itself: hash seed, devices, where a file lies."""
 
+import pytest
+
 HEAD = """
 import gc, json, random, sys, traceback, types, weakref
 import torch, warmgraph
@@ -310,3 +312,27 @@ def test_what_a_user_registers_of_such_a_library_counts(run_python):
     for way, found in (("plain", 0), ("plain", 2), ("registered", 0)):
         got, wanted, restored = run_python(REGISTERED, way)
         assert (got, restored) == (wanted, found), way
+
+
+NEAREST = (
+    HEAD
+    + """
+from warmgraph.cache import journal_dir, read, settings
+import os
+def scaled(x, kind, factor): return x * {"a": 2.0, "b": 3.0}[kind] * len(factor)
+torch.compile(scaled, backend="warmgraph")(torch.ones(2), *sys.argv[1:])
+warmgraph.flush()
+events = [event for event in read(journal_dir(settings())) if event["pid"] == os.getpid()]
+print(json.dumps([event["detail"] for event in events if event["outcome"] == "traced"]))
+"""
+)
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_of_several_records_the_nearest_is_told(run_python, order):
+    """Whichever is tried first: one of the same kind and another factor, not one of another kind."""
+    for kind in order:
+        run_python(NEAREST, kind, {"a": "one", "b": "three"}[kind])
+    [told] = run_python(NEAREST, "a", "seventy")
+    assert "factor" in told
+    assert "kind" not in told
