@@ -40,6 +40,8 @@ OWN = Table(main=Config(WIDTH))
 PROXY = types.MappingProxyType(TABLE)
 LISTED = [Config(WIDTH)]
 NAMES = OrderedSet([FIELD, "narrow"])
+LOOP = [WIDTH]
+LOOP.append(LOOP)
 
 def digits(x, text): return x * sum(map(ord, text))
 def in_dict(x): return digits(x, repr(TABLE))
@@ -68,13 +70,14 @@ def member(x): return digits(x, repr(Kind.A))
 def member_by_percent(x): return digits(x, "%r" % (Kind.A,))
 def member_in_dict(x): return digits(x, repr({"kind": Kind.A}))
 def member_in_tuple(x): return digits(x, repr((Kind.A, 1)))
+def in_itself(x): return digits(x, repr(LOOP))
 def ordered_set(x): return digits(x, repr(NAMES))
 """
 
 ENTRIES = """
     in_dict in_dict_as_text in_format in_percent in_braces in_key in_space in_arguments in_module in_nested in_defaults
     in_ordered in_own in_proxy in_list in_set in_values in_items in_local in_options as_key member member_by_percent
-    member_in_dict member_in_tuple
+    member_in_dict member_in_tuple in_itself
 """.split()
 for entry in ENTRIES:
     put(f"d8: {entry}", SOURCE, entry, edit=("WIDTH = 4\n", "WIDTH = 4000\n"))

@@ -192,7 +192,7 @@ def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def init(self: Any, vt: Any) -> None:
-        lazy = seen() is not None and isinstance(vt, LazyVariableTracker) and not vt.is_realized()
+        lazy = seen() is not None and sets.is_lazy(vt)
         if lazy and _is_hashable(vt) and not isinstance(vt.original_source(), ConstDictKeySource):
             vt.realize()
         original(self, vt)

@@ -107,16 +107,33 @@ def note_folded(arguments: Iterable[Any]) -> None:
 
 def holds_set(variable: Any) -> bool:
     """Whether it is a set or a container, at any depth, with one in it."""
-    if issubclass(type_of(variable), (set, frozenset, OrderedSet)):  # the last as text is in the order of Python's set
-        return True
-    variable = realized(variable)
-    if isinstance(variable, ConstantVariable):
-        return _has_set(variable.value)
-    return any(map(holds_set, items_of(variable)))
+    return any(map(_is_set, deep(variable, items_of)))
+
+
+def _is_set(variable: Any) -> bool:
+    if is_lazy(variable) or isinstance(variable, ConstantVariable):
+        value = variable.original_value() if is_lazy(variable) else variable.value
+        return any(isinstance(one, (set, frozenset)) for one in deep(value, values_of))
+    return issubclass(type_of(variable), (set, frozenset, OrderedSet))  # the last is told in the order of Python's set
+
+
+def deep(top: Any, inner: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
+    """It and what `inner` gives of it, at any depth, each once: a list may hold itself."""
+    done: dict[int, Any] = {}
+    waiting = [top]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in done:
+            done[id(one)] = one
+            yield one
+            waiting.extend(inner(one))
 
 
 def items_of(variable: Any) -> Iterator[Any]:
     """What stands in a container, as Dynamo keeps it: of a table, and a view of one, keys and values."""
+    if is_lazy(variable):
+        return
+    variable = realized(variable)
     variable = getattr(variable, "dv_dict", variable)
     if isinstance(variable, BaseListVariable):
         yield from variable.items
@@ -126,13 +143,20 @@ def items_of(variable: Any) -> Iterator[Any]:
             yield from variable.items.values()
 
 
-def _has_set(value: Any) -> bool:
-    inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-    return isinstance(value, (set, frozenset)) or (isinstance(value, (tuple, list, dict)) and any(map(_has_set, inner)))
+def values_of(value: Any) -> Iterable[Any]:
+    """The same of one of Python's own containers."""
+    if isinstance(value, dict):
+        return (*value.keys(), *value.values())
+    return value if isinstance(value, (tuple, list, set, frozenset)) else ()
+
+
+def is_lazy(variable: Any) -> bool:
+    """Whether Dynamo has not looked at it: a guard would come of asking it anything but `original_value`."""
+    return isinstance(variable, LazyVariableTracker) and not variable.is_realized()
 
 
 def realized(variable: Any) -> Any:
-    """What a lazy variable stands for, where Dynamo has looked at it already: else a guard would come of asking."""
+    """What a lazy variable stands for, where Dynamo has looked at it already."""
     if isinstance(variable, LazyVariableTracker) and variable.is_realized():
         return variable.realize()
     return variable
@@ -140,6 +164,8 @@ def realized(variable: Any) -> Any:
 
 def type_of(variable: Any) -> type:
     """Of the value; `object` where that is not known."""
+    if is_lazy(variable):
+        return type(variable.original_value())
     try:
         found: type = variable.python_type()
     except (AttributeError, NotImplementedError):

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._dynamo.variables.nn_module import NNModuleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
@@ -19,7 +18,7 @@ from warmgraph.hashing import is_torch_or_stdlib
 from ... import versions
 from ..seen import note_chance, seen
 from . import sets
-from .sets import realized, type_of
+from .sets import is_lazy, realized, type_of
 
 # An address, or a path: the text of an object, function or module without a form of its own.
 _OF_THIS_PROCESS = re.compile(r"\b0x[0-9a-f]{4,}|<module ")
@@ -65,15 +64,10 @@ def note_text(found: Any, of: Sequence[Any]) -> None:
 
 def _tells_more(variable: Any) -> bool:
     """Whether its text tells values that have no guard: of an object, at any depth."""
-    if isinstance(variable, LazyVariableTracker) and not variable.is_realized():
-        return _value_tells_more(variable.original_value())  # to ask would make guards
-    variable = realized(variable)
-    if _is_object(variable) or _says_itself(type_of(variable)):
-        return True
-    if isinstance(variable, ConstantVariable) or isinstance(getattr(variable, "value", None), enum.Enum):
-        return _value_tells_more(variable.value)
-    inner = list(sets.items_of(variable)) or list(_arguments(variable))
-    return any(map(_tells_more, inner)) or (_LIVE and any(isinstance(realized(one), _SYMBOLS) for one in inner))
+    return any(
+        _tells_itself(one) or (_LIVE and one is not variable and isinstance(realized(one), _SYMBOLS))
+        for one in sets.deep(variable, _within)
+    )
 
 
 # Before 2.13 the text of a container is that of the live objects in it, and of a size that varies, its symbol.
@@ -81,26 +75,36 @@ _LIVE = "text of objects" in versions.here().without
 _SYMBOLS = (SymNodeVariable, TensorVariable)
 
 
-def _arguments(variable: Any) -> Iterable[Any]:
-    """Of an exception."""
-    return getattr(variable, "args", ()) if issubclass(type_of(variable), BaseException) else ()
+def _within(variable: Any) -> Iterable[Any]:
+    if issubclass(type_of(variable), BaseException) and not is_lazy(variable):
+        return getattr(realized(variable), "args", ())
+    return sets.items_of(variable)
 
 
-def _value_tells_more(value: Any) -> bool:
-    if isinstance(value, enum.Enum):
-        return _says_itself(type(value)) or _value_tells_more(value._value_)
-    if isinstance(value, dict):
-        return any(map(_value_tells_more, (*value.keys(), *value.values())))
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return any(map(_value_tells_more, value))
-    return not isinstance(value, _SAID) or _says_itself(type(value))
+def _tells_itself(variable: Any) -> bool:
+    if is_lazy(variable):
+        return _holds_object(variable.original_value())
+    variable = realized(variable)
+    value = vars(variable).get("value")
+    if isinstance(variable, ConstantVariable) or isinstance(value, enum.Enum):
+        return _holds_object(value)
+    return _is_object(variable) or _says_itself(type_of(variable))
 
 
-# What a guard, or the text of the code, says all of; of functions and modules the text holds an address or a path.
+def _holds_object(value: Any) -> bool:
+    return any(not isinstance(one, _SAID) or _says_itself(type(one)) for one in sets.deep(value, _values_within))
+
+
+def _values_within(value: Any) -> Iterable[Any]:
+    return (value._value_,) if isinstance(value, enum.Enum) else sets.values_of(value)
+
+
+# What a guard, or the text of the code, says all of; of functions and modules the text holds an address or a path; of
+# containers and members what is within is looked at.
 _SAID = (
     str, bytes, int, float, complex, type(None), type(...), type(NotImplemented), slice, range, re.Pattern, type,
     torch.dtype, torch.device, torch.layout, torch.memory_format, types.ModuleType, types.CodeType,
-    types.FunctionType, types.BuiltinFunctionType, types.MethodType,
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, enum.Enum, dict, tuple, list, set, frozenset,
 )  # fmt: skip
 
 
