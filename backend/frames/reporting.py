@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 
 class FrameReport(Struct):
-    """refused: why the last step was not possible, and after how many values of a record (held). moved: what no longer
-    fits a record; of several that which came furthest. tried: how many.
+    """refused: why the last step was not possible; values_read: of a record, until then. moved: what no longer fits a
+    record; of several that which came furthest. tried: how many.
 
     bytes: of its record. is_served: whether frames of this process can be restored at all; else nothing is journaled.
     """
@@ -27,7 +27,7 @@ class FrameReport(Struct):
     seconds: dict[str, float] = field(default_factory=dict)
     key: str | None = None
     refused: str | None = None
-    held: int = 0
+    values_read: int = 0
     moved: str | None = None
     furthest: int = -1
     tried: int = 0
@@ -39,8 +39,8 @@ class FrameReport(Struct):
 
     def note_moved(self) -> None:
         """The last step was to restore a record."""
-        if self.held > self.furthest:
-            self.moved, self.furthest = self.refused, self.held
+        if self.values_read > self.furthest:
+            self.moved, self.furthest = self.refused, self.values_read
 
     def restored(self, kept: Any) -> None:
         self.bytes = kept.hit.stored_bytes

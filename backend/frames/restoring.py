@@ -92,7 +92,7 @@ def _told_how_far(live: Live) -> Iterator[None]:
     try:
         yield
     except Refused as why:
-        why.held = len(live.known)
+        why.values_read = len(live.known)
         raise
 
 

@@ -26,7 +26,7 @@ class Patch(Struct, frozen=True):
 
     module, path: where it is. parameters: names with which the original's signature begins; None for what is no
     function. everywhere: modules of torch that imported it under its own name are given the replacement, too.
-    newer: its path in other versions, where `path` is gone.
+    elsewhere: its path in other versions, where `path` is gone.
     """
 
     module: str
@@ -34,7 +34,7 @@ class Patch(Struct, frozen=True):
     parameters: tuple[str, ...] | None
     needed_for: str
     everywhere: bool = False
-    newer: str | None = None
+    elsewhere: str | None = None
 
 
 _AOT_CACHE = "torch._functorch._aot_autograd.autograd_cache"
@@ -55,7 +55,7 @@ _SETS, _HASHABLE = (
     _HERE.modules.get(name, name) for name in ("torch._dynamo.variables.sets", "torch._dynamo.variables.hashable")
 )
 
-PATCHES = {
+_OF_ALL = {
     "try_load": Patch(_AOT_CACHE, "AOTAutogradCache.try_load", ("mod", "args", "aot_config"), "keeping results"),
     "save": Patch(_AOT_CACHE, "AOTAutogradCache.save", ("key", "entry", "remote"), "keeping results"),
     "kernels": Patch(
@@ -112,10 +112,14 @@ PATCHES = {
         "BaseSetVariable.__init__",
         ("self", "items"),
         _FRAMES,
-        newer="SetVariable.__init__",  # until 2.14
+        elsewhere="SetVariable.__init__",  # until 2.14
     ),
     "sets by a method": Patch(
-        _SETS, "BaseSetVariable._fast_set_method", ("self", "tx", "fn"), _FRAMES, newer="SetVariable._fast_set_method"
+        _SETS,
+        "BaseSetVariable._fast_set_method",
+        ("self", "tx", "fn"),
+        _FRAMES,
+        elsewhere="SetVariable._fast_set_method",
     ),
     "folded functions": Patch(
         "torch._dynamo.variables.functions",
@@ -142,7 +146,7 @@ PATCHES = {
         "PythonModuleVariable.var_getattr",
         ("self", "tx", "name"),
         _FRAMES,
-        newer="PythonModuleVariable.tp_getattro_impl",
+        elsewhere="PythonModuleVariable.tp_getattro_impl",
     ),
     "whether names are in modules": Patch(
         "torch._dynamo.variables.misc", "PythonModuleVariable.call_obj_hasattr", ("self", "tx", "name"), _FRAMES
@@ -156,7 +160,7 @@ PATCHES = {
         "HashableTracker.__init__",
         ("self", "vt"),
         _FRAMES,
-        newer="ConstDictVariable._HashableTracker.__init__",  # on 2.11
+        elsewhere="ConstDictVariable._HashableTracker.__init__",  # on 2.11
     ),
     "items of tables": Patch(
         _DICTS, "ConstDictVariable.getitem_const_raise_exception_if_absent", ("self", "tx", "arg"), _FRAMES
@@ -198,8 +202,7 @@ PATCHES = {
     "inductor by name": Patch("torch", "_TorchCompileInductorWrapper", None, "warmgraph run"),
     "cudagraphs by name": Patch("torch", "_TorchCompileWrapper", None, "warmgraph run"),
 }
-for _name in _HERE.without:
-    del PATCHES[_name]
+PATCHES = {name: patch for name, patch in _OF_ALL.items() if name not in _HERE.without}
 
 
 class Moved(AttributeError):
@@ -278,9 +281,9 @@ def _place(patch: Patch) -> tuple[Any, str]:
     try:
         return _at(patch.module, patch.path)
     except (ImportError, AttributeError) as error:
-        if patch.newer is not None:
+        if patch.elsewhere is not None:
             with contextlib.suppress(AttributeError):
-                return _at(patch.module, patch.newer)
+                return _at(patch.module, patch.elsewhere)
         raise Moved(f"{patch.module}.{patch.path} is gone ({error}); without it: no {patch.needed_for}") from None
 
 

@@ -17,6 +17,7 @@ import probes_modules  # noqa: F401
 import probes_operators  # noqa: F401
 import probes_process  # noqa: F401
 import probes_sourceless  # noqa: F401
+import probes_texts  # noqa: F401
 import probes_values  # noqa: F401
 from probe import PROBES
 

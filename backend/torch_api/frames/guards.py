@@ -15,7 +15,7 @@ from torch._guards import DuplicateInputs, Guard, StorageOverlap
 from .plain import Plain, Refused, from_plain, to_plain
 from .sources import Source, SourceTable
 
-__all__ = ["Guard", "arguments_of", "guard_of", "in_order", "is_idle", "kind_of", "make_guard"]
+__all__ = ["Guard", "arguments_of", "guard_of", "in_order", "is_idle", "kind_of", "make_guard", "source_of"]
 
 # What a guard function computes from a value, by kind.
 tuple_iterator_length = dynamo.tuple_iterator_len
@@ -65,7 +65,7 @@ def arguments_of(guard: Guard, kind: str) -> dict[str, Any]:
     """Keyword arguments of a guard. Those of a tensor's are found through its source again."""
     made = guard.create_fn
     if made is GuardBuilder.HASATTR:
-        return {"attr": getattr(_attribute(guard.originating_source), "member", "__code__")}  # else a CodeSource
+        return {"attr": _attribute(guard.originating_source).member}
     if not isinstance(made, functools.partial):
         return {}
     named = dict(made.keywords)

@@ -17,10 +17,10 @@ from torch._dynamo.bytecode_transformation import get_code_keys
 class Refused(Exception):
     """This cannot be carried (when a frame is recorded), or is not as it was (when one is restored). `str()`: what.
 
-    held: how many values had been read until then, to tell which of several records came nearest.
+    values_read: until then, to tell which of several records came nearest.
     """
 
-    held = 0
+    values_read = 0
 
 
 class NotServed(Refused):

@@ -1,6 +1,6 @@
 """Stands where Dynamo asks for the output of a trace: the bytecode, and guards built by torch against live objects.
 
-Follows what `convert_frame._compile` asks of a `DynamoOutput` and its `OutputGraph`. Read on 2.13.
+Follows what `convert_frame._compile` asks of a `DynamoOutput` and its `OutputGraph`. Read on 2.11 to 2.15.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def held(patches):
     for name, patch in patches.PATCHES.items():
         if patch.needed_for == "restored frames" and frames_unsupported() is not None:
             continue
-        if patch.newer:
+        if patch.elsewhere:
             owner, last = patches._place(patch)
         else:
             owner = importlib.import_module(patch.module)

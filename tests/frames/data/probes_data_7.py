@@ -25,6 +25,12 @@ class Value:
     width: int = 4
 class Kind(enum.Enum):
     A = Value(WIDTH)
+class Part(enum.Enum):
+    A = (1, slice(0, Value(WIDTH)))
+class Wrong(Exception):
+    pass
+class Remainder:
+    def __mod__(self, other): return [Config(WIDTH), other]
 class Table(dict):
     pass
 
@@ -40,6 +46,9 @@ OWN = Table(main=Config(WIDTH))
 PROXY = types.MappingProxyType(TABLE)
 LISTED = [Config(WIDTH)]
 NAMES = OrderedSet([FIELD, "narrow"])
+BROKEN = {"main": ValueError("width", WIDTH)}
+WRONG = {"main": Wrong(Value(WIDTH))}
+REMAINDER = Remainder()
 LOOP = [WIDTH]
 LOOP.append(LOOP)
 
@@ -70,6 +79,10 @@ def member(x): return digits(x, repr(Kind.A))
 def member_by_percent(x): return digits(x, "%r" % (Kind.A,))
 def member_in_dict(x): return digits(x, repr({"kind": Kind.A}))
 def member_in_tuple(x): return digits(x, repr((Kind.A, 1)))
+def member_with_slice(x): return digits(x, repr(Part.A))
+def in_exception(x): return digits(x, repr(BROKEN))
+def in_own_exception(x): return digits(x, repr(WRONG))
+def no_text(x): return x * (REMAINDER % WIDTH)[1]
 def in_itself(x): return digits(x, repr(LOOP))
 def ordered_set(x): return digits(x, repr(NAMES))
 """
@@ -77,7 +90,7 @@ def ordered_set(x): return digits(x, repr(NAMES))
 ENTRIES = """
     in_dict in_dict_as_text in_format in_percent in_braces in_key in_space in_arguments in_module in_nested in_defaults
     in_ordered in_own in_proxy in_list in_set in_values in_items in_local in_options as_key member member_by_percent
-    member_in_dict member_in_tuple in_itself
+    member_in_dict member_in_tuple member_with_slice in_exception in_own_exception no_text in_itself
 """.split()
 for entry in ENTRIES:
     put(f"d8: {entry}", SOURCE, entry, edit=("WIDTH = 4\n", "WIDTH = 4000\n"))

@@ -27,7 +27,6 @@ from ... import patches
 from ..acting import running
 from ..seen import note_chance, seen
 from . import sets, texts
-from .sets import realized
 
 
 def install() -> None:
@@ -112,7 +111,7 @@ def _called(original: Callable[..., Any]) -> Callable[..., Any]:
             found = original(self, tx, args, kwargs)
         finally:  # now it is known what a lazy variable stands for
             if len(args) > 1 and (self.fn is getattr or self.fn is hasattr):  # before 2.13
-                _note_name(realized(args[1]))
+                _note_name(args[1])
         if any(self.fn is one for one in _TEXTS):
             texts.note_text(found, [*args, *kwargs.values()])
         if any(self.fn is one for one in _FOLDED):
@@ -130,7 +129,7 @@ def _by_name(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, tx, args, kwargs)
         finally:  # now it is known what a lazy variable stands for
             if len(args) > 1:
-                _note_name(realized(args[1]))
+                _note_name(args[1])
 
     return call_function
 
@@ -140,7 +139,7 @@ _FOLDED = (max, min, sum)  # over a set as Python has it
 
 
 def _note_name(variable: Any) -> None:
-    current, name = seen(), getattr(variable, "value", None)
+    current, name = seen(), sets.constant_of(variable)
     if current is not None and isinstance(name, str):
         current.names.add(name)
 

@@ -22,8 +22,8 @@ from ..orders import NEVER, SEEDED, order_of
 from ..seen import note_chance, seen
 
 _MODULE = "torch._dynamo.variables.sets"
-sets: Any = importlib.import_module(versions.here().modules.get(_MODULE, _MODULE))
-ANY_SET = getattr(sets, "BaseSetVariable", sets.SetVariable)  # frozen ones, too
+_torchs: Any = importlib.import_module(versions.here().modules.get(_MODULE, _MODULE))
+_ANY_SET = getattr(_torchs, "BaseSetVariable", _torchs.SetVariable)  # frozen ones, too
 
 
 def install() -> None:
@@ -51,7 +51,7 @@ def _as_set(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
         found = original(self, *args, **options)
-        if isinstance(found, ANY_SET):  # `isdisjoint` says yes or no
+        if isinstance(found, _ANY_SET):  # `isdisjoint` says yes or no
             _note_variables(found.items)
         return found
 
@@ -62,7 +62,7 @@ def _watch_pop() -> None:
     """Which item `pop` takes. Since 2.14 it stands in a table; what it asks for on each version is replaced instead."""
     if "items of sets" in patches.installed():
         return
-    original = sets.SetVariable.set_items
+    original = _torchs.SetVariable.set_items
 
     def set_items(self: Any) -> Any:
         found = original.fget(self)
@@ -70,7 +70,7 @@ def _watch_pop() -> None:
             _note_variables(found)
         return found
 
-    patches.replace("items of sets", sets.SetVariable, "set_items", property(set_items))
+    patches.replace("items of sets", _torchs.SetVariable, "set_items", property(set_items))
 
 
 def _putting_back(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,7 +101,7 @@ def note_folded(arguments: Iterable[Any]) -> None:
     """Arguments of a function that Dynamo calls with Python's own sets."""
     for one in arguments:
         one = realized(one)
-        if isinstance(one, ANY_SET):
+        if isinstance(one, _ANY_SET):
             _note_variables(one.items)
 
 
@@ -112,9 +112,9 @@ def holds_set(variable: Any) -> bool:
 
 def _is_set(variable: Any) -> bool:
     if is_lazy(variable) or isinstance(variable, ConstantVariable):
-        value = variable.original_value() if is_lazy(variable) else variable.value
-        return any(isinstance(one, (set, frozenset)) for one in deep(value, values_of))
-    return issubclass(type_of(variable), (set, frozenset, OrderedSet))  # the last is told in the order of Python's set
+        return any(isinstance(one, (set, frozenset)) for one in deep(constant_of(variable), values_of))
+    # Until 2.14 the text of an ordered set is in the order of Python's.
+    return issubclass(type_of(variable), (set, frozenset, OrderedSet))
 
 
 def deep(top: Any, inner: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
@@ -130,16 +130,18 @@ def deep(top: Any, inner: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
 
 
 def items_of(variable: Any) -> Iterator[Any]:
-    """What stands in a container, as Dynamo keeps it: of a table, and a view of one, keys and values."""
+    """What stands in a container, as Dynamo keeps it: of a table keys and values, of a view of one what it is of."""
     if is_lazy(variable):
         return
     variable = realized(variable)
+    of = getattr(variable, "kv", None)
     variable = getattr(variable, "dv_dict", variable)
     if isinstance(variable, BaseListVariable):
         yield from variable.items
-    elif isinstance(variable, (ConstDictVariable, ANY_SET)):
-        yield from (key.vt for key in variable.items)
-        if isinstance(variable.items, dict):
+    elif isinstance(variable, (ConstDictVariable, _ANY_SET)):
+        if of != "values":
+            yield from (key.vt for key in variable.items)
+        if isinstance(variable.items, dict) and of != "keys":
             yield from variable.items.values()
 
 
@@ -160,6 +162,13 @@ def realized(variable: Any) -> Any:
     if isinstance(variable, LazyVariableTracker) and variable.is_realized():
         return variable.realize()
     return variable
+
+
+def constant_of(variable: Any) -> Any:
+    """What a constant is, and what Dynamo has not looked at; of other variables None, most often. Asks for nothing."""
+    if is_lazy(variable):
+        return variable.original_value()
+    return getattr(realized(variable), "__dict__", {}).get("value")
 
 
 def type_of(variable: Any) -> type:

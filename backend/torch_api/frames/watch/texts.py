@@ -18,7 +18,7 @@ from warmgraph.hashing import is_torch_or_stdlib
 from ... import versions
 from ..seen import note_chance, seen
 from . import sets
-from .sets import is_lazy, realized, type_of
+from .sets import constant_of, is_lazy, realized, type_of
 
 # An address, or a path: the text of an object, function or module without a form of its own.
 _OF_THIS_PROCESS = re.compile(r"\b0x[0-9a-f]{4,}|<module ")
@@ -51,8 +51,8 @@ def making(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def note_text(found: Any, of: Sequence[Any]) -> None:
     """found: what Dynamo made of the text of these."""
-    current, value = seen(), getattr(found, "value", None)
-    if current is None or not isinstance(value, str):
+    current = seen()
+    if current is None or not isinstance(value := constant_of(found), str):
         return
     if any(map(_tells_more, of)):
         current.chance.append("an object as text, of which nothing is guarded")
@@ -64,15 +64,18 @@ def note_text(found: Any, of: Sequence[Any]) -> None:
 
 def _tells_more(variable: Any) -> bool:
     """Whether its text tells values that have no guard: of an object, at any depth."""
-    return any(
-        _tells_itself(one) or (_LIVE and one is not variable and isinstance(realized(one), _SYMBOLS))
-        for one in sets.deep(variable, _within)
-    )
+    found = sets.deep(variable, _within)
+    return any(_tells_itself(one) or (_LIVE and one is not variable and _is_live(one)) for one in found)
 
 
-# Before 2.13 the text of a container is that of the live objects in it, and of a size that varies, its symbol.
+# Before 2.13 the text of a container is that of the live objects in it; of a number that varies, and of a tensor, it is
+# the symbol.
 _LIVE = "text of objects" in versions.here().without
-_SYMBOLS = (SymNodeVariable, TensorVariable)
+
+
+def _is_live(variable: Any) -> bool:
+    is_symbol = isinstance(realized(variable), (SymNodeVariable, TensorVariable))
+    return is_symbol or issubclass(type_of(variable), BaseException)
 
 
 def _within(variable: Any) -> Iterable[Any]:
@@ -82,11 +85,8 @@ def _within(variable: Any) -> Iterable[Any]:
 
 
 def _tells_itself(variable: Any) -> bool:
-    if is_lazy(variable):
-        return _holds_object(variable.original_value())
-    variable = realized(variable)
-    value = vars(variable).get("value")
-    if isinstance(variable, ConstantVariable) or isinstance(value, enum.Enum):
+    value, variable = constant_of(variable), realized(variable)
+    if is_lazy(variable) or isinstance(variable, ConstantVariable) or isinstance(value, enum.Enum):
         return _holds_object(value)
     return _is_object(variable) or _says_itself(type_of(variable))
 
@@ -96,14 +96,18 @@ def _holds_object(value: Any) -> bool:
 
 
 def _values_within(value: Any) -> Iterable[Any]:
-    return (value._value_,) if isinstance(value, enum.Enum) else sets.values_of(value)
+    if isinstance(value, enum.Enum):
+        return (value._value_,)
+    if isinstance(value, slice):
+        return (value.start, value.stop, value.step)
+    return (value.__self__,) if isinstance(value, types.MethodType) else sets.values_of(value)
 
 
-# What a guard, or the text of the code, says all of; of functions and modules the text holds an address or a path; of
-# containers and members what is within is looked at.
+# Constants, of which a guard says all; functions and modules, whose text holds an address or a path; what is opened.
 _SAID = (
     str, bytes, int, float, complex, type(None), type(...), type(NotImplemented), slice, range, re.Pattern, type,
-    torch.dtype, torch.device, torch.layout, torch.memory_format, types.ModuleType, types.CodeType,
+    torch.dtype, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo, torch._C._SDPBackend,
+    types.ModuleType, types.CodeType,
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, enum.Enum, dict, tuple, list, set, frozenset,
 )  # fmt: skip
 
