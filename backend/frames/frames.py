@@ -181,11 +181,8 @@ class Frames(Struct):
         try:
             return go()
         except Refused as why:
-            report.refused, report.values_read, report.is_served = (
-                str(why),
-                why.values_read,
-                not isinstance(why, NotServed),
-            )
+            report.refused, report.values_read = str(why), why.values_read
+            report.is_served = not isinstance(why, NotServed)
         except CONTROL_FLOW:
             raise
         except Exception as error:

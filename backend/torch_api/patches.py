@@ -51,9 +51,8 @@ _DICTS = "torch._dynamo.variables.dicts"
 _USERS = "torch._dynamo.variables.user_defined"
 _PROTOCOL = "torch._dynamo.variables.object_protocol"
 _HERE = versions.here()
-_SETS, _HASHABLE = (
-    _HERE.modules.get(name, name) for name in ("torch._dynamo.variables.sets", "torch._dynamo.variables.hashable")
-)
+SETS = _HERE.module("torch._dynamo.variables.sets")
+_HASHABLE = _HERE.module("torch._dynamo.variables.hashable")
 
 _OF_ALL = {
     "try_load": Patch(_AOT_CACHE, "AOTAutogradCache.try_load", ("mod", "args", "aot_config"), "keeping results"),
@@ -108,14 +107,14 @@ _OF_ALL = {
     "text of values": Patch(_PROTOCOL, "generic_str", ("tx", "obj"), _FRAMES, everywhere=True),
     "text by a builtin": Patch(_BUILTIN, "BuiltinVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES),
     "sets of sets": Patch(
-        _SETS,
+        SETS,
         "BaseSetVariable.__init__",
         ("self", "items"),
         _FRAMES,
         elsewhere="SetVariable.__init__",  # until 2.14
     ),
     "sets by a method": Patch(
-        _SETS,
+        SETS,
         "BaseSetVariable._fast_set_method",
         ("self", "tx", "fn"),
         _FRAMES,
@@ -127,8 +126,8 @@ _OF_ALL = {
         ("self", "tx", "args", "kwargs"),
         _FRAMES,
     ),
-    "ordered sets": Patch(_SETS, "OrderedSetVariable.reconstruct", ("self", "codegen"), _FRAMES),
-    "items of sets": Patch(_SETS, "SetVariable.set_items", None, _FRAMES),
+    "ordered sets": Patch(SETS, "OrderedSetVariable.reconstruct", ("self", "codegen"), _FRAMES),
+    "items of sets": Patch(SETS, "SetVariable.set_items", None, _FRAMES),
     "names by getattr": Patch(
         _BUILTIN, "GetAttrBuiltinVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES
     ),

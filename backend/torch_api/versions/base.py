@@ -22,3 +22,7 @@ class Version(Struct, frozen=True, kw_only=True):
     pristine: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     without: frozenset[str] = frozenset()
     modules: Mapping[str, str] = field(default_factory=dict)
+
+    def module(self, name: str) -> str:
+        """Where the classes of a module of later versions stand here."""
+        return self.modules.get(name, name)

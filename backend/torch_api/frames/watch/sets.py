@@ -17,12 +17,11 @@ from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._dynamo.variables.lists import BaseListVariable
 from torch.utils._ordered_set import OrderedSet
 
-from ... import patches, versions
+from ... import patches
 from ..orders import NEVER, SEEDED, order_of
 from ..seen import note_chance, seen
 
-_MODULE = "torch._dynamo.variables.sets"
-_torchs: Any = importlib.import_module(versions.here().modules.get(_MODULE, _MODULE))
+_torchs: Any = importlib.import_module(patches.SETS)
 _ANY_SET = getattr(_torchs, "BaseSetVariable", _torchs.SetVariable)  # frozen ones, too
 
 
