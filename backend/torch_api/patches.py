@@ -77,10 +77,7 @@ _OF_ALL = {
     ),
     "skips": Patch(_TREES, "log_cudagraph_skip_and_bump_counter", ("msg",), "reasons of skipped CUDA graphs"),
     "bundling": Patch(
-        "torch._inductor.triton_bundler",
-        "TritonBundler.put_static_autotuner",
-        ("cls", "key", "kernel"),
-        _CHOICES,
+        "torch._inductor.triton_bundler", "TritonBundler.put_static_autotuner", ("cls", "key", "kernel"), _CHOICES
     ),
     "choices": Patch(_TUNING, "CachingAutotuner.autotune_to_one_config", ("self",), _CHOICES),
     "choices by descent": Patch(_TUNING, "CachingAutotuner.coordinate_descent_tuning", ("self", "launcher"), _CHOICES),
@@ -98,6 +95,9 @@ _OF_ALL = {
     "guards left out": Patch("torch._dynamo.guards", "install_guard", ("guards", "skip"), _FRAMES, everywhere=True),
     "nodes that run": Patch(
         "torch._dynamo.utils", "run_node", ("tracer", "node", "args", "kwargs", "nnmodule"), _FRAMES
+    ),
+    "attributes by super": Patch(
+        "torch._dynamo.variables.misc", "SuperVariable.call_method", ("self", "tx", "name", "args", "kwargs"), _FRAMES
     ),
     "installed globals": Patch(
         "torch._dynamo.output_graph", "OutputGraph.install_global_unsafe", ("self", "name", "value"), _FRAMES

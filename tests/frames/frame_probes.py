@@ -9,6 +9,7 @@ from pathlib import Path
 
 import probes_carried  # noqa: F401
 import probes_classes  # noqa: F401
+import probes_configs  # noqa: F401
 import probes_environment  # noqa: F401
 import probes_functions  # noqa: F401
 import probes_identity  # noqa: F401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -10,11 +11,12 @@ from typing import Any
 
 import torch
 from torch._dynamo.decorators import DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager
+from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch.utils._pytree import tree_leaves
 
 from ..operators import OpOverload, OpOverloadPacket, called
 from .fakes import CONSTANTS, plain_codes
-from .ran import noting, paused
+from .ran import is_foreign, noting, paused
 from .seen import Seen, note_chance, seen
 
 # How torch's own `mark_static` (of which `flex_attention` asks) makes a size fixed: it is so in the record.
@@ -53,6 +55,35 @@ def running(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def asking_super(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of `super().__getattribute__(name)` before torch 2.13, for which Dynamo really asks the object.
+
+    A property's getter may run: what it gives is read through a source, which runs it again at each call, and guarded.
+    """
+
+    def call_method(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
+        current, getter = seen(), _getter(self, name, args)
+        if current is None or getter is None:
+            return original(self, tx, name, args, kwargs)
+        ran: list[str] = []
+        with paused(), noting(ran, frozenset({getter})):
+            found = original(self, tx, name, args, kwargs)
+        current.ran += ran
+        return found
+
+    return call_method
+
+
+def _getter(variable: Any, name: str, args: Any) -> CodeType | None:
+    """The code of the property that is asked for, of an object with a source."""
+    holder = variable.objvar
+    if name != "__getattribute__" or not isinstance(holder, UserDefinedObjectVariable) or holder.source is None:
+        return None
+    asked = args[0].as_python_constant() if len(args) == 1 and args[0].is_python_constant() else None
+    found = inspect.getattr_static(type(holder.value), asked, None) if isinstance(asked, str) else None
+    return getattr(found.fget, "__code__", None) if type(found) is property else None
+
+
 @contextlib.contextmanager
 def _watching_operators(current: Seen, target: Any, args: Any, kwargs: Any) -> Iterator[None]:
     """Custom operators that `target` runs: of theirs plain code may run, and none beside it."""
@@ -64,7 +95,7 @@ def _watching_operators(current: Seen, target: Any, args: Any, kwargs: Any) -> I
         yield
         return
     ran: list[str] = []
-    with paused(), noting(ran, apart=frozenset().union(*plain.values())):
+    with paused(), noting(ran, frozenset().union(*plain.values()), is_foreign):
         yield
     current.operators.update(plain)
     current.ran += ran

@@ -35,10 +35,14 @@ BUSY = "another profiler"
 
 
 @contextlib.contextmanager
-def noting(into: list[str], apart: frozenset[types.CodeType] | None = None) -> Iterator[None]:
+def noting(
+    into: list[str],
+    apart: frozenset[types.CodeType] = frozenset(),
+    counts: Callable[[types.CodeType], bool] | None = None,
+) -> Iterator[None]:
     """Puts names of code that ran meanwhile, in this thread, into `into`; or who is in the way of knowing.
 
-    apart: code that may run; then of all other that does not come with torch, generated or not.
+    apart: code that may run. counts: which other code is named (`is_users`).
     """
     _import_what_torch_would()
     try:
@@ -55,8 +59,8 @@ def noting(into: list[str], apart: frozenset[types.CodeType] | None = None) -> I
         stop()
         _thread.pause = before
         ran = codes()
-        counts = is_users if apart is None else (lambda code: code not in apart and _is_foreign(code))
-        into += [BUSY] if ran is None else sorted({name_of(code) for code in ran if counts(code)})
+        told = [code for code in ran or () if code not in apart and (counts or is_users)(code)]
+        into += [BUSY] if ran is None else sorted({name_of(code) for code in told})
 
 
 @contextlib.contextmanager
@@ -144,7 +148,8 @@ def is_users(code: types.CodeType) -> bool:
     return not _is_of_what_torch_runs(file) and code not in _finders()  # last: few come so far
 
 
-def _is_foreign(code: types.CodeType) -> bool:
+def is_foreign(code: types.CodeType) -> bool:
+    """Whether it does not come with torch, generated or not."""
     file = code.co_filename
     # Graphs, which are torch's; imports; what named tuples and dataclasses are given.
     generated = file.startswith(("<eval_with_key", "<frozen ")) or (file == "<string>" and _makes_instances(code))

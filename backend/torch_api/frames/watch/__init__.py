@@ -24,7 +24,8 @@ from torch.utils._ordered_set import OrderedSet
 from warmgraph.hashing import is_torch_or_stdlib
 
 from ... import patches
-from ..acting import running
+from ...versions import at_hand
+from ..acting import asking_super, running
 from ..seen import note_chance, seen
 from . import sets, texts
 
@@ -53,6 +54,8 @@ def install() -> None:
     patches.install("attributes on classes", _walking)
     patches.install("attributes on classes of objects", _walking)
     patches.install("nodes that run", running)
+    if at_hand() < (2, 13):
+        patches.install("attributes by super", asking_super)
     sets.install()
 
 
