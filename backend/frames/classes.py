@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import enum
 import functools
 import itertools
+import operator
+import re
 import sys
 import types
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -18,6 +22,7 @@ from warmgraph.hashing import is_torch_or_stdlib, sha256_hex
 
 from ..torch_api.frames.plain import Refused, stands_by_name
 from ..torch_api.frames.ran import is_users
+from .program import is_installed
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time
 # What Python and torch keep on classes for themselves, or what has no behaviour.
@@ -156,21 +161,34 @@ def _registered(cls: type) -> list[str]:
     return sorted(f"counts {name_of(one)}" for one in found if one is not None and not _comes_with_import(cls, one))
 
 
-# What libraries register as soon as they are imported, which torch does to compile and not to load.
-_WITH_IMPORT = frozenset(
-    {
-        ("collections.abc.Mapping", "jinja2.runtime.Context"),
-        ("collections.abc.MutableMapping", "jinja2.utils.LRUCache"),
-        ("collections.abc.Mapping", "networkx.utils.configs.Config"),
-    }
-)
-
-
 def _comes_with_import(cls: type, registered: type) -> bool:
-    """Whether there is no process that has `registered` and in which it does not count as a `cls`."""
+    """Whether there is no process that has `registered` and in which it does not count as a `cls`: the module of an
+    installed package, which torch may import to compile and not to load, registers it where it makes it.
+    """
     module = sys.modules.get(registered.__module__)
-    is_theirs = getattr(module, registered.__qualname__, None) is registered
-    return is_theirs and (name_of(cls), name_of(registered)) in _WITH_IMPORT
+    if getattr(module, registered.__qualname__, None) is not registered:
+        return False
+    for path, name in _registrations(str(getattr(module, "__file__", ""))):
+        with contextlib.suppress(AttributeError):
+            if name == registered.__name__ and operator.attrgetter(path)(module) is cls:
+                return True
+    return False
+
+
+@functools.cache
+def _registrations(file: str) -> list[tuple[str, str]]:
+    """(abstract class, as the module calls it; class) of each class that it registers in a line of its own."""
+    if not is_installed(file):
+        return []
+    try:
+        text = Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [*_CALLS.findall(text), *_DECORATED.findall(text)]
+
+
+_CALLS = re.compile(r"^([\w.]+)\.register\((\w+)\)", re.MULTILINE)
+_DECORATED = re.compile(r"^@([\w.]+)\.register\n(?:@.*\n)*class (\w+)", re.MULTILINE)
 
 
 def counted(cls: type) -> str:

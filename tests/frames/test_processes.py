@@ -293,6 +293,40 @@ def test_what_torch_imports_to_compile_counts_as_nothing(run_python):
         assert run_python(COUNTED, way) == [[2.0, 2.0], restored], way
 
 
+MAPPINGS = """
+from collections.abc import Mapping
+class Always: pass
+Mapping.register(Always)
+@Mapping.register
+class Decorated: pass
+class Sometimes: pass
+def later():
+    Mapping.register(Sometimes)
+"""
+WITH_PACKAGE = (
+    HEAD
+    + """
+import collections.abc
+sys.path.append(sys.argv[1])
+if sys.argv[2] != "plain":
+    import wgmappings
+if sys.argv[2] == "later":
+    wgmappings.later()
+def f(x, table): return x * (2 if isinstance(table, collections.abc.Mapping) else 3)
+print(json.dumps([torch.compile(f, backend="warmgraph")(torch.ones(2), {}).tolist(), warmgraph.stats()["restored"]]))
+"""
+)
+
+
+def test_a_package_that_registers_a_class_where_it_makes_it_counts_as_nothing(run_python, tmp_path):
+    """No process has the class and another answer; what it registers later is told from that."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "wgmappings.py").write_text(MAPPINGS)
+    for way, restored in (("loaded", 0), ("plain", 1), ("later", 0)):
+        assert run_python(WITH_PACKAGE, packages, way) == [[2.0, 2.0], restored], way
+
+
 REGISTERED = (
     HEAD
     + """
