@@ -146,14 +146,15 @@ def _describe_part(symbolic: Any, real: Any, number: SymText, own: bool) -> str:
 
 
 def users_type(value: Any) -> str | None:
-    """A class from outside torch by its code; a member of a user's enumeration by its value as well, a dataclass or
-    named tuple by its fields.
+    """A class from outside torch by its code; a member of a user's enumeration by its value as well (torch may ask it
+    which number it is, `__index__`), a dataclass or named tuple by its fields.
     """
     if isinstance(value, type) and not is_torch_or_stdlib(value.__module__):
         name = importable_name(value)
         return f"<type {name} code {source_digest(value, name)}>"
     if isinstance(value, enum.Enum) and not is_torch_or_stdlib(type(value).__module__):
-        return f"<enum {importable_name(type(value))}.{value.name} {encode(value.value)}>"
+        name = f"{importable_name(type(value))}.{value.name}"
+        return f"<enum {name} {encode(value.value)} code {source_digest(value, name)}>"
     if not is_torch_or_stdlib(type(value).__module__) and (fields := attributes_of(value)) is not None:
         name = importable_name(type(value))
         return f"<data {name} code {source_digest(type(value), name)} {encode(dict(fields), users_type)}>"
