@@ -108,6 +108,17 @@ def function_of(op):
     return Cube
 Cube = function_of(torch.add)
 def gradient_of_closure(x): return Cube.apply(x)
+SHOWN = set()
+class Shows(type):
+    def __getattr__(cls, name):
+        if name in SHOWN: return 3.0
+        raise AttributeError(name)
+class Shown(metaclass=Shows): pass
+class Asks:
+    def has(self, x, c=Shown): return x * 5 if hasattr(c, "q") else x * 1.5
+    def get(self, x, c=Shown): return x * getattr(c, "q", 1.5)
+def has_by_metaclass(x): return Asks().has(x)
+def get_by_metaclass(x): return Asks().get(x)
 """
 
 EPS = ("class Config: eps = 0.25", "class Config: eps = 0.5")
@@ -155,3 +166,7 @@ sourceless("owner", "an attribute of a class", *EPS, since=(2, 12))
 sourceless("gradient", "a function of torch", "g, o=torch.add", "g, o=torch.sub", args=wanted)
 sourceless("gradient", "a named tuple", "p=P(2.5, 1.0)", "p=P(9.5, 1.0)", args=wanted)
 sourceless("gradient_of_closure", "a function of torch", "function_of(torch.add", "function_of(torch.sub", args=wanted)
+
+# -- a metaclass's __getattr__
+for entry in ("has_by_metaclass", "get_by_metaclass"):
+    put(f"sourceless: {entry}, a name", SOURCE, entry, change=lambda s: s.m.SHOWN.add("q"), refused="metaclass finds")
