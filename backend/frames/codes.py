@@ -16,8 +16,11 @@ from typing import Any
 
 from warmgraph.hashing import Uncacheable, encode, sha256_hex
 
+from ..torch_api.frames.devices import of_one_device
 from ..torch_api.frames.orders import NEVER, SAME, order_of
-from ..torch_api.frames.plain import Refused, nested
+from ..torch_api.frames.plain import NotServed, Refused, nested
+from ..torch_api.frames.ran import BUSY
+from ..torch_api.frames.seen import Seen
 from .classes import is_known
 
 # By identity, kept alive: equal code objects of two functions may still differ in their lines.
@@ -199,3 +202,44 @@ def is_chance(value: Any) -> bool:
         return True
     bound = isinstance(value, (types.MethodType, types.BuiltinMethodType))
     return isinstance(value.__self__ if bound else value, random.Random)
+
+
+def refuse_chance(codes: Mapping[types.CodeType, Mapping[str, Any]], seen: Seen) -> None:
+    """What differs from process to process, or with the place of code in its file, and Dynamo folds in. Raises Refused.
+
+    codes: those that were traced through, with their globals.
+    """
+    if BUSY in seen.ran:
+        raise NotServed("another profiler is on: what runs while a frame is traced is not seen")
+    if seen.ran:
+        raise Refused(f"{seen.ran[0]} runs while it is traced, instead of being traced")
+    if seen.chance:
+        raise Refused(f"it folds in {seen.chance[0]}")
+    for code in users_code(codes):
+        for name in OF_A_PROCESS:
+            if name in code.co_names and name not in codes[code]:
+                raise Refused(f"{code.co_name} asks for {name}(), which differs from process to process")
+        if lines := _LINES & (asked := asked_names((code,))):
+            raise Refused(f"{code.co_name} asks for {min(lines)}: files and lines are in no record")
+        if (held := next((name for name in sorted(asked) if _is_added(name)), None)) is not None:
+            raise Refused(f"{code.co_name} asks for {held}, which somebody put among Python's builtins")
+        if special := (_UNSAID | of_one_device()) & asked:
+            raise Refused(f"{code.co_name} asks for {min(special)}, which differs from process to process")
+        if "comptime" in asked:
+            raise Refused("it uses comptime while it is traced, which has to be done in each process")
+    if said := (_LINES | _UNSAID | of_one_device()) & seen.names:
+        raise Refused(f"it asks for {min(said)} by its name, which differs from process to process")
+
+
+def _is_added(name: str) -> bool:
+    """Whether it is a constant among Python's builtins, which has no guard there."""
+    held = vars(builtins).get(name)
+    return isinstance(held, (int, float, str, bytes, tuple)) and not name.startswith("_")
+
+
+_LINES = frozenset(
+    """
+    co_firstlineno co_filename co_lines co_positions co_linetable tb_lineno f_lineno lineno extract_tb extract_stack
+    """.split()
+)
+_UNSAID = frozenset("__hash__ __repr__ __subclasses__ __abstractmethods__ __flags__ isabstract".split())

@@ -9,7 +9,7 @@ from warmgraph.hashing import sha256_hex
 from .record import Record, decode_record, encode_record
 
 _OF_A_RUN = ("scope",)
-_BY_NUMBER = ("sources", "texts", "guards", "facts", "surfaces", "inlined", "sizes", "key_order", "alias", "free")
+_BY_NUMBER = frozenset("sources texts guards facts surfaces places inlined sizes key_order alias free".split())
 
 
 def differences(was: Record, now: Record) -> str | None:
@@ -45,9 +45,9 @@ def _plain(record: Record) -> dict[str, Any]:
         said = [sources[item[1]] if item[0] == "source" else rename(item) for item in fields]
         sources.append(f"{kind} {sha256_hex(repr(said).encode())[:16]}")
 
-    def row(number: int, kind: str, arguments: dict[str, Any], text: int) -> str:
+    def row(number: int, kind: str, arguments: dict[str, Any], text: int | None) -> str:
         more = {k: sources[v[1]] if v[0] == "source" else v for k, v in sorted(arguments.items())}
-        return f"{sources[number]} {kind} {more} {record.texts[text]}"
+        return f"{sources[number]} {kind} {more} {'' if text is None else record.texts[text]}"
 
     whole = {name: rename(getattr(record, name)) for name in record.__struct_fields__ if name not in _BY_NUMBER}
     references = [piece for reference in whole["graphs"].values() for piece in reference["pieces"]]
@@ -58,6 +58,7 @@ def _plain(record: Record) -> dict[str, Any]:
         "guards": sorted(row(*guard) for guard in record.guards),
         "facts": sorted(row(*fact) for fact in record.facts),
         "surfaces": sorted(f"{sources[number]} {record.texts[text]}" for number, text in record.surfaces),
+        "places": sorted(f"{sources[number]} {place}" for number, place in record.places),
         "inlined": sorted(f"{module} {path} {record.texts[text]}" for module, path, text in record.inlined),
         "sizes": sorted(f"{sources[number]} {rest}" for number, *rest in record.sizes),
         "alias": sorted(repr(_named(guard, sources)) for guard in record.alias),

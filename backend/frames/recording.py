@@ -5,7 +5,6 @@ Raises Refused for the first thing that cannot be carried; nothing is left out.
 
 from __future__ import annotations
 
-import builtins
 import sys
 import types
 from collections.abc import Iterable
@@ -16,16 +15,14 @@ from warmgraph.hashing import comes_with_torch, describing_once
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.acting import acts_while_traced
-from ..torch_api.frames.devices import has_user_objects, of_one_device
+from ..torch_api.frames.devices import has_user_objects
 from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame, side_effects_of
 from ..torch_api.frames.orders import hash_seed
-from ..torch_api.frames.plain import NotServed, Plain, Refused, classes_in, code_to_plain, nested, stands_by_name
-from ..torch_api.frames.ran import BUSY
+from ..torch_api.frames.plain import Plain, Refused, classes_in, code_to_plain, nested, stands_by_name
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import Live, Source, SourceTable, bases_of, global_of, is_imported, is_of_frame, root_of
 from .codes import (
-    OF_A_PROCESS,
     asked_names,
     compares_identity,
     imported_names,
@@ -33,10 +30,19 @@ from .codes import (
     is_of_a_process,
     iterates_over_sets,
     looked_names,
-    users_code,
+    refuse_chance,
 )
 from .graphs import operators_in, reference_of
-from .reached import everything_is_asked, free_numbers, one_text, reach, sharing_of
+from .reached import (
+    are_names_said,
+    everything_is_asked,
+    free_numbers,
+    has_hooks_said,
+    one_text,
+    places_of,
+    reach,
+    sharing_of,
+)
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
 from .traced import (
@@ -72,26 +78,28 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     loaded = _loaded(output.bytecode) - {name for name, _, _ in installed}
     asked = asked_names((frame.code, *seen.inlined)) | seen.names | loaded
     looked_for = looked_names(_codes(frame, seen)) | seen.names
-    look = Looking(live, known, asked, tuple(frame.closure or ()), values)
+    look = Looking(live, known, asked, values)
     _forget_stale(graph, seen)
     guards: list[Any] = []
     idle: list[Any] = []  # a third of a model's
     for guard in dynamo.in_order(graph.guards):
         (idle if dynamo.is_idle(guard) else guards).append(guard)
-    unguarded = [*idle, *seen.unguarded]
-    rows = [_row(guard, look, table, texts) for guard in guards]
-    facts = {repr(row): row for row in (_row(guard, look, table, texts) for guard in unguarded)}
+    hookless, unguarded = _of_hooks([*idle, *seen.unguarded], look)
+    rows = [_row(guard, look, table) for guard in guards]
+    facts = {repr(row): row for row in (_row(guard, look, table) for guard in unguarded)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
     if bare := {str(source.name) for source in set(seen.ranks).difference(guarded)}:
         raise Refused(f"its graph takes {min(bare)}, ranks on which there is no guard")
     looked_at = [source for source in seen.looked_at if is_of_frame(source) and not _is_within_ranks(source, look)]
-    sources = list(dict.fromkeys([*guarded, *looked_at]))
+    empty = {dynamo.source_of(guard) for guard in idle}  # the fact says so
+    said = {dynamo.source_of(guard) for guard, _ in hookless}
+    modules = [module for _, module in hookless]
+    sources = [one for one in dict.fromkeys([*guarded, *modules, *looked_at]) if one not in said]
     for source in sources:  # two of them may be one value
         table.number(source)
-    empty = {dynamo.source_of(guard) for guard in idle}  # the fact says so
-    surfaces = _surfaces((source for source in sources if source not in empty), look, table, texts)
+    surfaces = _surfaces((source for source in sources if source not in empty), look)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
-    _refuse_chance(frame, seen)
+    refuse_chance(_codes(frame, seen), seen)
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
     inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})
     refuse_unsaid(seen.functions.values(), asked, look.values)
@@ -110,7 +118,12 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     spaces = _spaces(frame, seen, sources, look, looked_for)
     everything = everything_is_asked(_codes(frame, seen))
     free = free_numbers(table.sources, guards, look)
-    _, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
+    walk, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
+    for row in [_row(guard, look, table) for guard, module in hookless if walk.place(live(module)) is None]:
+        facts[repr(row)] = row
+    places = places_of(table.sources, look, walk)
+    surfaces = [(one, text) for one, text in surfaces if one not in places or not are_names_said(live(one), walk)]
+    others = [source for source in table.sources if source not in places]
     _refuse_others_globals(output.bytecode, frame, {*graph.import_sources, *(name for name, _, _ in installed)}, table)
     return Record(
         code=code_to_plain(output.bytecode),
@@ -118,9 +131,10 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         imports={**graph.import_sources, **_imported(table.sources, look)},
         sources=table.rows,
         texts=texts.rows,
-        guards=rows,
-        facts=list(facts.values()),
-        surfaces=surfaces,
+        guards=[_numbered(row, texts) for row in rows],
+        facts=[_numbered(row, texts) for row in facts.values()],
+        surfaces=[[table.number(source), texts.number(text)] for source, text in surfaces],
+        places=[[table.number(source), place] for source, place in places.items()],
         asked=sorted(asked),
         looked_for=sorted(looked_for),
         spaces=spaces,
@@ -136,7 +150,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         pgo=sizes.pack_sizes(frame.code, frame.closure),
         scope=list(profile_scope()),
         sharing=sharing_of(sources, look),
-        one=one_text(table.sources, look, names=names),
+        one=one_text(others, look, walk, names=names),
         names=names,
         everything=everything,
         free=[table.number(source) for source in free],
@@ -189,25 +203,46 @@ def _forget_stale(graph: Any, seen: Seen) -> None:
     seen.looked_at = {source: None for source in seen.looked_at if not is_stale(source)}
 
 
-def _row(guard: Any, look: Looking, table: SourceTable, texts: Texts) -> Plain:
+def _of_hooks(guards: Iterable[Any], look: Looking) -> tuple[list[tuple[Any, Source]], list[Any]]:
+    """Those that say that a module has no hooks, each with the source of the module; and others. Raises Refused."""
+    found, others = [], []
+    for guard in guards:
+        module = has_hooks_said(dynamo.source_of(guard), look) if dynamo.is_on_hooks(guard) else None
+        if module is None:
+            others.append(guard)
+        else:
+            look.text(dynamo.source_of(guard), dynamo.kind_of(guard), {})
+            found.append((guard, module))
+    return found, others
+
+
+def _row(guard: Any, look: Looking, table: SourceTable) -> list[Any]:
+    """[source, kind, arguments, fingerprint]"""
     source, kind = dynamo.source_of(guard), dynamo.kind_of(guard)
     if kind == "TENSOR_MATCH" and dynamo.is_tensor_by_identity(guard):
         raise Refused(f"{source.name} is a tensor by its identity: a constant of the graph")
     arguments = dynamo.arguments_of(guard, kind)
-    text = texts.number(look.text(source, kind, arguments))
-    return [table.number(source), kind, dynamo.pack_arguments(arguments, table), text]
+    text = look.text(source, kind, arguments)
+    told = dynamo.says_all(kind, arguments)
+    return [table.number(source), kind, dynamo.pack_arguments(arguments, table), None if told else text]
 
 
-def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, texts: Texts) -> list[Plain]:
-    found: dict[int, str] = {}
-    said: set[int] = set()  # ids of values: one is reached by many ways
+def _numbered(row: list[Any], texts: Texts) -> Plain:
+    *rest, text = row
+    return [*rest, None if text is None else texts.number(text)]
+
+
+def _surfaces(sources: Iterable[Source], look: Looking) -> list[tuple[Source, str]]:
+    """Of each value once, which is reached by many ways."""
+    found: list[tuple[Source, str]] = []
+    said: set[int] = set()  # ids of values
     for source in sources:
         if not source.name or id(value := look.live(source)) in said:
             continue
         said.add(id(value))
         if text := surface_text(look, source):
-            found[table.number(source)] = text
-    return [[number, texts.number(text)] for number, text in found.items()]
+            found.append((source, text))
+    return found
 
 
 def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, looked_for: set[str]) -> list[Plain]:
@@ -231,40 +266,9 @@ def _module(look: Looking, source: Source) -> types.ModuleType | None:
     return value if isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value else None
 
 
-def _refuse_chance(frame: Frame, seen: Seen) -> None:
-    """What differs from process to process, or with the place of code in its file, and Dynamo folds in."""
-    if BUSY in seen.ran:
-        raise NotServed("another profiler is on: what runs while a frame is traced is not seen")
-    if seen.ran:
-        raise Refused(f"{seen.ran[0]} runs while it is traced, instead of being traced")
-    if seen.chance:
-        raise Refused(f"it folds in {seen.chance[0]}")
-    codes = _codes(frame, seen)
-    for code in users_code(codes):
-        for name in OF_A_PROCESS:
-            if name in code.co_names and name not in codes[code]:
-                raise Refused(f"{code.co_name} asks for {name}(), which differs from process to process")
-        if lines := _LINES & (asked := asked_names((code,))):
-            raise Refused(f"{code.co_name} asks for {min(lines)}: files and lines are in no record")
-        if (held := next((name for name in sorted(asked) if _is_added(name)), None)) is not None:
-            raise Refused(f"{code.co_name} asks for {held}, which somebody put among Python's builtins")
-        if special := (_UNSAID | of_one_device()) & asked:
-            raise Refused(f"{code.co_name} asks for {min(special)}, which differs from process to process")
-        if "comptime" in asked:
-            raise Refused("it uses comptime while it is traced, which has to be done in each process")
-    if said := (_LINES | _UNSAID | of_one_device()) & seen.names:
-        raise Refused(f"it asks for {min(said)} by its name, which differs from process to process")
-
-
 def _loaded(bytecode: types.CodeType) -> set[str]:
     """Names of the user's that Dynamo's own code loads, where such a global is what it needs (`deque`): unguarded."""
     return {name for code in (bytecode, *nested(bytecode)) for name in code.co_names if name[:2] != "__"}
-
-
-def _is_added(name: str) -> bool:
-    """Whether it is a constant among Python's builtins, which has no guard there."""
-    held = vars(builtins).get(name)
-    return isinstance(held, (int, float, str, bytes, tuple)) and not name.startswith("_")
 
 
 def _refuse_others_globals(bytecode: types.CodeType, frame: Frame, made: set[str], table: SourceTable) -> None:
@@ -277,14 +281,6 @@ def _refuse_others_globals(bytecode: types.CodeType, frame: Frame, made: set[str
 
 def _codes(frame: Frame, seen: Seen) -> dict[types.CodeType, dict[str, Any]]:
     return {frame.code: frame.globals, **seen.inlined}
-
-
-_LINES = frozenset(
-    """
-    co_firstlineno co_filename co_lines co_positions co_linetable tb_lineno f_lineno lineno extract_tb extract_stack
-    """.split()
-)
-_UNSAID = frozenset("__hash__ __repr__ __subclasses__ __abstractmethods__ __flags__ isabstract".split())
 
 
 def _installed(graph: Any, frame: Frame, seen: Seen, values: Values) -> list[Plain]:

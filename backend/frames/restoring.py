@@ -70,7 +70,7 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
                 put(name, globals_of(*data))
         sources = read_sources(record.sources, rename)
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
-        look = Looking(live, known, set(record.asked), tuple(frame.closure or ()))
+        look = Looking(live, known, set(record.asked))
         guards = _compare(record, frame, sources, look)
         if (moved := differing(record.program, around.program)) is not None:  # last: the others say more
             raise Refused(moved)
@@ -128,13 +128,16 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
     for guarded, rows in ((True, record.guards), (False, record.facts)):
         for number, kind, packed, text in rows:
             guard = dynamo.make_guard(sources, number, kind, packed)
-            arguments = dynamo.arguments_of(guard, kind)
-            _same(record.texts[text], look.text(sources[number], kind, arguments), f"{kind} on {sources[number].name}")
+            if text is not None:
+                now = look.text(sources[number], kind, dynamo.arguments_of(guard, kind))
+                if now != record.texts[text]:
+                    _same(record.texts[text], now, f"{kind} on {sources[number].name}")
             if guarded:
                 guards.append(guard)
     for number, text in record.surfaces:
         now = surface_text(look, sources[number])
-        _same(record.texts[text], now, f"the names or keys of {sources[number].name}")
+        if now != record.texts[text]:
+            _same(record.texts[text], now, f"the names or keys of {sources[number].name}")
     for name, text in record.spaces:
         space = vars(_module(name)) if name else frame.globals
         _same(
@@ -142,8 +145,6 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
         )
     if sharing_of(sources, look) != record.sharing:
         raise Refused("other tensors are one, or share memory")
-    if one_text(sources, look, names=record.names) != record.one:
-        raise Refused("other values are one object")
     inlined = [(module, path, record.texts[text]) for module, path, text in record.inlined]
     if (moved := moved_code(inlined, look.values)) is not None:
         raise Refused(moved)
@@ -151,6 +152,13 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
     walk, found = reach(frame, look, sources, record.spaces, free, names=record.names, everything=record.everything)
     if found != record.reached:
         raise Refused(f"{walk.first_that_differs(record.reached, found)}: it is, or holds, something else")
+    for number, place in record.places:
+        if walk.place(look.live(sources[number])) != place:
+            raise Refused(f"{sources[number].name} is another object of those that are there")
+    placed = {number for number, _ in record.places}
+    others = [source for number, source in enumerate(sources) if number not in placed]
+    if one_text(others, look, walk, names=record.names) != record.one:
+        raise Refused("other values are one object")
     return guards
 
 

@@ -45,11 +45,11 @@ from .containers import (
 )
 
 _BY_TORCH = frozenset("forward backward setup_context jvp vmap generate_vmap_rule".split())  # called by torch itself
-_OF_MODULES = frozenset(
+HOOKS = frozenset("_backward_pre_hooks _backward_hooks _forward_hooks _forward_pre_hooks".split())
+_OF_MODULES = HOOKS | frozenset(
     """
-    training _parameters _buffers _non_persistent_buffers_set _backward_pre_hooks _backward_hooks _forward_hooks
-    _is_full_backward_hook _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks _modules
-    _forward_pre_hooks_with_kwargs _call_impl _wrapped_call_impl forward
+    training _parameters _buffers _non_persistent_buffers_set _is_full_backward_hook _forward_hooks_with_kwargs
+    _forward_hooks_always_called _modules _forward_pre_hooks_with_kwargs _call_impl _wrapped_call_impl forward
     """.split()
 )
 # What torch's machinery and we hold of a frame, and what a logger or a lock leads to, is no data of the program's.
@@ -74,7 +74,7 @@ def lines_of(walk: Walking, value: Any) -> Iterator[str]:
     """Raises Refused."""
     kind: Any = type(value)
     yield name_of(kind)
-    if value is os.environ or value is getattr(os.environ, "_data", None):
+    if is_environment(value):
         yield from (f"{key}={os.environ[key]!r}" for key in sorted(walk.asked) if key in os.environ)
         return
     exact = _EXACT.get(id(kind))
@@ -82,6 +82,10 @@ def lines_of(walk: Walking, value: Any) -> Iterator[str]:
         yield from exact(walk, value)
         return
     yield from _kind(walk, kind).lines(walk, value)
+
+
+def is_environment(value: Any) -> bool:
+    return value is os.environ or value is getattr(os.environ, "_data", None)
 
 
 def comes_by_name(value: Any) -> bool:
@@ -154,6 +158,13 @@ def _kind(walk: Walking, cls: Any) -> _Kind:
             slots=slots_of(cls),
         )
     return found
+
+
+def says_names(walk: Walking, value: Any) -> bool:
+    """Whether the lines of an object with attributes say which of those that code asks for are there."""
+    kind = _kind(walk, type(value))
+    is_object = id(kind.cls) not in _EXACT and kind.lines is _object and kind.contents is None
+    return is_object and not kind.cut and not is_environment(value) and said_as_a_whole(value) is None
 
 
 def _lines_by_class(cls: Any) -> Lines:

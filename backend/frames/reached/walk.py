@@ -144,6 +144,10 @@ class Walk:
     def has_source(self, value: Any) -> bool:
         return id(value) in self._sourced
 
+    def place(self, value: Any) -> int | None:
+        """The number of an object that it came by."""
+        return self._numbers.get(id(value))
+
     def storage(self, identity: int) -> int:
         """A number for each storage of tensors."""
         return self._storages.setdefault(identity, len(self._storages))

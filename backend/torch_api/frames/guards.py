@@ -40,8 +40,23 @@ def kind_of(guard: Guard) -> str:
 
 def is_idle(guard: Guard) -> bool:
     """Whether torch's builder makes nothing of it: that a module has no hooks, unless a setting asks for that."""
-    return guard.create_fn is GuardBuilder.EMPTY_NN_MODULE_HOOKS_DICT and dynamo.config.skip_nnmodule_hook_guards
+    return is_on_hooks(guard) and dynamo.config.skip_nnmodule_hook_guards
 
+
+def is_on_hooks(guard: Guard) -> bool:
+    """Whether it says that a module has no hooks of some kind."""
+    return guard.create_fn is GuardBuilder.EMPTY_NN_MODULE_HOOKS_DICT
+
+
+def says_all(kind: str, arguments: dict[str, Any]) -> bool:
+    """Whether torch's guard, made anew on whatever is there, holds where a fingerprint beside it would: it is given all
+    that it asks for.
+    """
+    key = arguments.get("key", arguments.get("attr"))
+    return kind in _ASKED_FOR and type(key) is str and bool(dynamo.config.guard_nn_modules)
+
+
+_ASKED_FOR = ("NOT_PRESENT_IN_GENERIC_DICT", "DICT_CONTAINS", "DICT_NOT_CONTAINS")
 
 # Whether a guard on an attribute's being there names it. On 2.11 it is said of the attribute's source, found or not.
 _NAMES_ATTRIBUTE = "attr" in inspect.signature(GuardBuilder.HASATTR).parameters

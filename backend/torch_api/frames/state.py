@@ -195,7 +195,8 @@ _OF_CACHES = frozenset(
 def marks_of(function: Any) -> str:
     """What decorators of torch told Dynamo to do with a function (disable, allow in graph, ...). Raises Refused."""
     space = getattr(function, "__dict__", {})
-    code = getattr(function, "__code__", None)
+    # Not of a class: its metaclass may raise anything.
+    code = None if isinstance(function, type) else getattr(function, "__code__", None)
     if space.get("_dynamo_marked_constant", False):
         name = getattr(function, "__qualname__", "a function")
         raise Refused(f"{name} is assume_constant_result: what it gave is folded in under no guard")

@@ -54,6 +54,33 @@ def the_value_of_a_member_that_is_a_key(v):
     return scaled_by(lambda: sum(key.value * item for key, item in table.items()))
 
 
+class Step(enum.Enum):
+    """Torch asks it which number it is, where one is an argument of an operator."""
+
+    NARROW = 1
+
+    def __index__(self):
+        return STEPS[self.name]
+
+
+STEPS = {"NARROW": 1}
+
+
+@pair()
+def which_number_a_member_in_a_graph_stands_for(v):
+    """Dynamo leaves the member where it is."""
+    STEPS["NARROW"] = v
+    return compiled(lambda x: x[: Step.NARROW].sum() + x)(values())
+
+
+@pair()
+def how_a_member_in_a_graph_says_which_number_it_is(v):
+    """The same, by its class's code."""
+    if v == 2:
+        Step.__index__ = lambda self: 2
+    return compiled(lambda x: x.narrow(0, 0, Step.NARROW).sum() + x)(values())
+
+
 # --- containers -----------------------------------------------------------------------------------------
 
 
