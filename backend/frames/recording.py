@@ -119,9 +119,9 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     everything = everything_is_asked(_codes(frame, seen))
     free = free_numbers(table.sources, guards, look)
     walk, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
-    for row in [_row(guard, look, table) for guard, module in hookless if walk.place(live(module)) is None]:
-        facts[repr(row)] = row
     places = places_of(table.sources, look, walk)
+    for row in [_row(guard, look, table) for guard, module in hookless if module not in places]:
+        facts[repr(row)] = row
     surfaces = [(one, text) for one, text in surfaces if one not in places or not are_names_said(live(one), walk)]
     others = [source for source in table.sources if source not in places]
     _refuse_others_globals(output.bytecode, frame, {*graph.import_sources, *(name for name, _, _ in installed)}, table)

@@ -35,6 +35,7 @@ from .containers import (
     Walking,
     attributes_are_of_program,
     hooks_of,
+    is_environment,
     memory,
     module_of_class,
     own_text,
@@ -45,11 +46,16 @@ from .containers import (
 )
 
 _BY_TORCH = frozenset("forward backward setup_context jvp vmap generate_vmap_rule".split())  # called by torch itself
-HOOKS = frozenset("_backward_pre_hooks _backward_hooks _forward_hooks _forward_pre_hooks".split())
+HOOKS = frozenset(
+    """
+    _backward_pre_hooks _backward_hooks _forward_hooks _forward_pre_hooks _forward_hooks_with_kwargs
+    _forward_pre_hooks_with_kwargs _forward_hooks_always_called
+    """.split()
+)
 _OF_MODULES = HOOKS | frozenset(
     """
-    training _parameters _buffers _non_persistent_buffers_set _is_full_backward_hook _forward_hooks_with_kwargs
-    _forward_hooks_always_called _modules _forward_pre_hooks_with_kwargs _call_impl _wrapped_call_impl forward
+    training _parameters _buffers _non_persistent_buffers_set _is_full_backward_hook _modules _call_impl
+    _wrapped_call_impl forward
     """.split()
 )
 # What torch's machinery and we hold of a frame, and what a logger or a lock leads to, is no data of the program's.
@@ -82,10 +88,6 @@ def lines_of(walk: Walking, value: Any) -> Iterator[str]:
         yield from exact(walk, value)
         return
     yield from _kind(walk, kind).lines(walk, value)
-
-
-def is_environment(value: Any) -> bool:
-    return value is os.environ or value is getattr(os.environ, "_data", None)
 
 
 def comes_by_name(value: Any) -> bool:

@@ -16,7 +16,8 @@ import torch
 from ...torch_api.frames.sources import Source, is_dynamos, is_of_frame, place_in_base, with_roots
 from ..classes import is_told_by_type
 from ..rules import Looking
-from .objects import HOOKS, is_environment, says_names
+from .containers import is_environment
+from .objects import HOOKS, says_names
 from .walk import Walk
 
 _CONTAINERS = (dict, collections.OrderedDict, list, tuple)
