@@ -44,8 +44,8 @@ def _text(code: types.CodeType) -> str:
     order in which it goes over them. In Python's own words where these are exact: a restore asks for a thousand.
     """
     said = (
-        code.co_code,
-        getattr(code, "co_exceptiontable", b""),
+        code.co_code.hex(),
+        getattr(code, "co_exceptiontable", b"").hex(),
         (code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
         (code.co_name, getattr(code, "co_qualname", "")),
         (code.co_varnames, code.co_names, code.co_freevars, code.co_cellvars),
@@ -54,7 +54,10 @@ def _text(code: types.CodeType) -> str:
 
 
 def _constant(value: Any) -> str:
-    if type(value) in _EXACT:
+    kind = type(value)
+    if kind is str:
+        return f"{len(value)} {value}"  # docstrings are long
+    if kind in _EXACT:
         return repr(value)
     if isinstance(value, types.CodeType):
         return f"<code {_text(value)}>"
@@ -62,7 +65,7 @@ def _constant(value: Any) -> str:
     return f"{encode(value)} {value if of_numbers else ''}"
 
 
-_EXACT = frozenset(map(type, (None, True, 0, "", b"", ...)))
+_EXACT = frozenset(map(type, (None, True, 0, b"", ...)))
 
 
 def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:

@@ -65,6 +65,8 @@ class Walk:
         self._free, self._names = free, names
         self.hooks: dict[int, dict[int, int]] = {}
         self.kinds: dict[int, Any] = {}  # what `objects` found of a class, by its id
+        self._counts: dict[Any, dict[str, bool]] = {}  # whether a name does
+        self._programs: dict[int, bool] = {}  # by the id of a class
         self._numbers: dict[int, int] = {}
         self._objects: list[Any] = []  # by number; alive, so that no id is used twice
         self._from: list[tuple[int, str]] = []
@@ -129,17 +131,31 @@ class Walk:
         name = self._by_name(value, kind) if id(kind) not in ALWAYS_NUMBERED else None
         return name if name is not None else f"#{self._number(value, label)}"
 
-    def named(self, holder: Any, held: Mapping[Any, Any], always: Iterable[str] = ()) -> Iterator[str]:
+    def named(self, holder: Any, held: Mapping[Any, Any], always: Collection[str] = ()) -> Iterator[str]:
         """Under names that code asks for; all of them where code goes over names.
 
         always: names that count in any case.
         """
-        everything = self.everything and attributes_are_of_program(holder)
+        everything = self.everything and self._is_programs(holder)
+        known = self._counts.setdefault((everything, frozenset(always)), {})
         for key, value in list(held.items()):
-            # Dynamo asks tensors for flags under such names (`_is_param`).
-            counts = type(key) is str and (everything or key in self.asked or key in always or key.startswith("_is_"))
-            if counts and not (is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo")):
+            if type(key) is not str:
+                continue
+            counts = known.get(key)
+            if counts is None:
+                # Dynamo asks tensors for flags under such names (`_is_param`).
+                counts = everything or key in self.asked or key in always or key.startswith("_is_")
+                counts = counts and not (is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo"))
+                known[key] = counts
+            if counts:
                 yield f"{key}={self.item(id(holder), key, value)}"
+
+    def _is_programs(self, holder: Any) -> bool:
+        kind = holder if isinstance(holder, type) else type(holder)
+        found = self._programs.get(id(kind))
+        if found is None:
+            found = self._programs[id(kind)] = attributes_are_of_program(holder)
+        return found
 
     def has_source(self, value: Any) -> bool:
         return id(value) in self._sourced
