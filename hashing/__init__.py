@@ -17,12 +17,12 @@ from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
 from .parts.toolchain import package_facts, toolchain
 from .source_code.described import describe, described, describes_operators
+from .source_code.digest import source_digest
 from .source_code.facts import fact
 from .source_code.once import making_a_key, once_per_key
 from .source_code.packages import package_text, places_of
 from .source_code.references import meaning
 from .source_code.saying import plain_defaults
-from .source_code.walk import source_digest
 
 __all__ = [
     "HOOKS",

@@ -7,7 +7,7 @@ from typing import Any
 
 from .encoding.values import place_of
 from .parts.tensors import held_tensor
-from .source_code.walk import source_digest
+from .source_code.digest import source_digest
 
 
 def cache_hash(function: Callable[..., Any]) -> str:

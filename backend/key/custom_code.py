@@ -178,7 +178,8 @@ def _library(overload: Any, functions: dict[str, Any]) -> Any:
     """
     name = overload.name()
     described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
-    if kernels := registered.library_kernels(name) - operators.DEVICE_KEYS - described:
+    called = set() if _runs_while_compiled(overload) else operators.DEVICE_KEYS  # by name, from compiled code
+    if kernels := registered.library_kernels(name) - called - described:
         strange = kernels - registered.kernels_from(name, places_of(overload.namespace))
         if not strange and (package := package_text(overload.namespace)) is not None:
             return package
@@ -224,7 +225,7 @@ def python_implementations(overload: Any) -> dict[str, Any]:
             "vmap": definition._vmap_fn,
             **_by_class(definition._torch_dispatch_fns),
         }
-        if torch.Tag.pointwise in overload.tags:  # Inductor calls it on uniform constants while it compiles
+        if _runs_while_compiled(overload):
             found |= {"implementation": definition._init_fn, **_by_device(definition._backend_fns)}
     entry = operators.simple_registry.singleton.find(overload.name())
     found.setdefault("fake", operators.fake_of(overload.name()))
@@ -234,6 +235,11 @@ def python_implementations(overload: Any) -> dict[str, Any]:
         found[f"kernel {dispatch_key}"] = function
     users = {role: _users(function) for role, function in found.items() if function is not None}
     return {role: function for role, function in users.items() if function is not None}
+
+
+def _runs_while_compiled(overload: Any) -> bool:
+    """Whether Inductor calls it itself, on uniform constants."""
+    return torch.Tag.pointwise in overload.tags
 
 
 def _by_class(rules: dict[type, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
@@ -44,18 +45,19 @@ def sha256_hex(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def encode(value: Any, leaf: Callable[[Any], str | None] | None = None) -> str:
+def encode(value: Any, leaf: Callable[[Any], str | None] | None = None, *, in_order: bool = False) -> str:
     """Canonical text of `value`.
 
     `leaf` is asked first about anything that is not a plain constant or container (graph nodes,
-    symbolic sizes, tensors); it returns a text of its own or None. Raises Uncacheable.
+    symbolic sizes, tensors); it returns a text of its own or None. `in_order`: the items of a dict in the order in
+    which code that is given it meets them. Raises Uncacheable.
     """
     plain = _plain(value)
     if plain is not None:
         return plain
     if leaf is not None and (text := leaf(value)) is not None:
         return text
-    return _container(value, leaf)
+    return _container(value, leaf, in_order)
 
 
 def _plain(value: Any) -> str | None:
@@ -65,7 +67,7 @@ def _plain(value: Any) -> str | None:
     if value is None or kind is bool or kind is int:
         return str(value)
     if kind is float:
-        return f"f{float.hex(value)}" if value == value else "fnan"
+        return f"f{_of_float(value)}"
     if kind in _NAMED:
         return f"<{kind.__name__} {value}>"
     if kind is torch.device:
@@ -73,21 +75,34 @@ def _plain(value: Any) -> str | None:
     if value is Ellipsis:
         return "..."
     if kind is complex:
-        return f"<complex {float.hex(value.real)} {float.hex(value.imag)}>"
+        return f"<complex {_of_float(value.real)} {_of_float(value.imag)}>"
     if kind is bytes:
         return f"<bytes {value.hex()}>"
     return None
 
 
-def _container(value: Any, leaf: Callable[[Any], str | None] | None) -> str:
+def _of_float(value: float) -> str:
+    """Exact; of what is no number the sign, which code may ask for (`signbit`)."""
+    if value == value:
+        return float.hex(value)
+    return "nan" if math.copysign(1, value) > 0 else "-nan"
+
+
+def _container(value: Any, leaf: Callable[[Any], str | None] | None, in_order: bool) -> str:
     kind = type(value)
     # fx wraps a node's lists and dicts in immutable subclasses; they mean what their bases mean.
     if kind is tuple or kind is torch.Size:
-        return "(" + ", ".join([encode(v, leaf) for v in value]) + ("," if len(value) == 1 else "") + ")"
+        return (
+            "("
+            + ", ".join([encode(v, leaf, in_order=in_order) for v in value])
+            + ("," if len(value) == 1 else "")
+            + ")"
+        )
     if kind is list or (isinstance(value, list) and kind.__module__.startswith("torch.fx.")):
-        return "[" + ", ".join([encode(v, leaf) for v in value]) + "]"
+        return "[" + ", ".join([encode(v, leaf, in_order=in_order) for v in value]) + "]"
     if kind is dict or (isinstance(value, dict) and kind.__module__.startswith("torch.fx.")):
-        items = sorted((encode(k, leaf), encode(v, leaf)) for k, v in value.items())
+        items = [(encode(k, leaf), encode(v, leaf, in_order=in_order)) for k, v in value.items()]
+        items = items if in_order else sorted(items)
         return "{" + ", ".join([f"{k}: {v}" for k, v in items]) + "}"
     if kind is slice or kind is range:
         bounds = ", ".join(encode(v, leaf) for v in (value.start, value.stop, value.step))

@@ -9,7 +9,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -40,7 +40,8 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
     if kind == "_tuplegetter":  # a field of a named tuple
         return kind, [value.__reduce__()[1][0]]
     if isinstance(value, dataclasses.Field):
-        return kind, [value.name, value.default, value.default_factory, value.init, dict(value.metadata)]
+        flags = [value.init, value.compare, value.repr, value.hash, getattr(value, "kw_only", None) is True]
+        return kind, [value.name, value.default, value.default_factory, flags, dict(value.metadata)]
     if type(value).__module__ == "dataclasses":  # MISSING and its like
         return kind, []
     return None
@@ -48,6 +49,45 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
 
 def is_named_tuple(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
+
+
+def content_of(member: enum.Enum) -> Any:
+    """What a member is beside its name and value: the text or number that its class inherits, of which `__new__` may
+    have made something else. Asks no code of the class.
+    """
+    for base, plain in _CONTENTS:
+        if isinstance(member, base):
+            return plain(member)
+    return None
+
+
+def parts_of_member(member: enum.Enum) -> list[Any]:
+    """Its value, what its class inherits, and what hangs on it."""
+    hung = [[name, held] for name, held in vars(member).items() if name not in _OF_MEMBERS]
+    return [member._value_, content_of(member), hung]
+
+
+_OF_MEMBERS = frozenset("_value_ _name_ __objclass__ _sort_order_".split())
+
+
+def members_of(kind: type[enum.Enum]) -> list[Any]:
+    """Of an enumeration: its members with other names of theirs (flags that are made of others), what it does with
+    flags that it does not know, and the user's own `__new__`.
+    """
+    members = [[name, one._name_, one._value_, content_of(one)] for name, one in kind.__members__.items()]
+    made = vars(kind).get("__new_member__")
+    boundary = str(getattr(kind, "_boundary_", None))
+    return [members, boundary, made if isinstance(made, types.FunctionType) else None]
+
+
+_CONTENTS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+    (bytes, lambda member: bytes.__getitem__(member, slice(None))),
+    (complex, lambda member: complex.__add__(member, 0j)),
+    (tuple, lambda member: tuple(tuple.__iter__(member))),
+)
 
 
 def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
@@ -61,7 +101,7 @@ def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
     if kind.__module__ == "torch.autograd.grad_mode":  # `@torch.no_grad()` holds one; what it restores is not its own
         return [("mode", getattr(value, "mode", None))]
     if kind is types.SimpleNamespace:
-        return sorted(vars(value).items())
+        return list(vars(value).items())  # code may go over them
     # Classes of Python alone: one of C (a list, a tensor) keeps its content out of sight.
     if dataclasses.is_dataclass(kind) and all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__):
         names = {field.name for field in dataclasses.fields(value)} | set(getattr(value, "__dict__", ()))

@@ -21,10 +21,10 @@ from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import needs_source
 from ..encoding.values import is_named_tuple
 from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code
+from ..source_code.digest import source_digest
 from ..source_code.once import once_per_key
 from ..source_code.packages import places_of
 from ..source_code.references import meaning
-from ..source_code.walk import source_digest
 from .tensors import held_tensor, users_type
 
 _EINOPS = ("einops", "einops.einops", "einops.packing", "einops.parsing", "einops._backends")

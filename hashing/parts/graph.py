@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from ..encoding.encode import Uncacheable, encode, qualified_name
 from ..encoding.targets import identify, is_higher_order, is_operator
 from ..origin import foreign
-from ..source_code.walk import source_digest
+from ..source_code.digest import source_digest
 from .allowed import allowed_call, is_allowed_call
 from .autograd_nodes import autograd_call
 from .groups import Named, group_text, marked
@@ -152,7 +152,9 @@ class GraphText(Struct):
         if stands_for is not None:
             kwargs.update({name: _Stands(value) for name, value in stands_for.items()})
         args, kwargs = marked(node.target, _with_defaults(node, args), kwargs)
-        return f"{target} {self.value(args, numbers)} {self.value(kwargs, numbers)}"
+        users = is_allowed_call(node.target) or autograd_call(node.target) is not None  # code that is given dicts
+        args_text, kwargs_text = (self.value(given, numbers, in_order=users) for given in (args, kwargs))
+        return f"{target} {args_text} {kwargs_text}"
 
     def _target(self, node: Node) -> str:
         if node.op == "call_function" and node.meta.get("is_wrapped"):
@@ -167,7 +169,7 @@ class GraphText(Struct):
         _refuse_added(node)
         return identify(node.target)
 
-    def value(self, value: Any, numbers: dict[Node, int]) -> str:
+    def value(self, value: Any, numbers: dict[Node, int], *, in_order: bool = False) -> str:
         def leaf(item: Any) -> str | None:
             if isinstance(item, Node):
                 return f"%{numbers[item]}"
@@ -181,7 +183,7 @@ class GraphText(Struct):
                 return constant(item, "an argument")
             return users_type(item) or opaque_text(item)
 
-        return encode(value, leaf)
+        return encode(value, leaf, in_order=in_order)
 
     def _attribute(self, gm: GraphModule, path: str, indent: str) -> str:
         found: Any = gm

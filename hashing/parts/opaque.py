@@ -12,7 +12,7 @@ from typing import Any
 from .. import torch_names
 from ..encoding.distributed import on_every_rank
 from ..encoding.encode import Uncacheable, encode, importable_name
-from ..source_code.walk import source_digest
+from ..source_code.digest import source_digest
 
 
 def opaque_text(value: Any) -> str | None:

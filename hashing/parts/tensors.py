@@ -14,10 +14,10 @@ from .. import torch_names
 from ..encoding.devices import device_text
 from ..encoding.distributed import on_every_rank
 from ..encoding.encode import Cause, Uncacheable, encode, importable_name
-from ..encoding.values import attributes_of
+from ..encoding.values import attributes_of, content_of
 from ..origin import is_torch_or_stdlib, replaced_within
+from ..source_code.digest import source_digest
 from ..source_code.once import once_per_key
-from ..source_code.walk import source_digest
 from .thin import thin_text
 
 MAX_CONSTANT_BYTES = 64 << 20
@@ -111,7 +111,8 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
     code = "" if of_torch else f" code {_class_digest(type(real), name)}"
-    return f"<subclass {name}{code} {outer} context {encode(context, users_type)} {{{inner}{_sharing(tensor, real)}}}>"
+    more = encode(context, users_type, in_order=True)
+    return f"<subclass {name}{code} {outer} context {more} {{{inner}{_sharing(tensor, real)}}}>"
 
 
 @once_per_key
@@ -151,13 +152,15 @@ def users_type(value: Any) -> str | None:
     """
     if isinstance(value, type) and not is_torch_or_stdlib(value.__module__):
         name = importable_name(value)
-        return f"<type {name} code {source_digest(value, name)}>"
+        return f"<type {name} code {source_digest(value, name, whole=True)}>"
     if isinstance(value, enum.Enum) and not is_torch_or_stdlib(type(value).__module__):
         name = f"{importable_name(type(value))}.{value.name}"
-        return f"<enum {name} {encode(value.value)} code {source_digest(value, name)}>"
+        content = f"{encode(value.value, users_type)} {encode(content_of(value), users_type)}"
+        return f"<enum {name} {content} code {source_digest(value, name, whole=True)}>"
     if not is_torch_or_stdlib(type(value).__module__) and (fields := attributes_of(value)) is not None:
         name = importable_name(type(value))
-        return f"<data {name} code {source_digest(type(value), name)} {encode(dict(fields), users_type)}>"
+        held = encode(dict(fields), users_type, in_order=True)
+        return f"<data {name} code {source_digest(type(value), name, whole=True)} {held}>"
     return None
 
 
@@ -179,9 +182,15 @@ def constant(tensor: torch.Tensor, where: str) -> str:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     data = ctypes.string_at(plain.data_ptr(), size) if size else b""
     return (
-        f"<constant {tensor.dtype} {tensor.device} size {list(tensor.size())} stride {list(tensor.stride())} "
+        f"<{_kind_of(tensor)} {tensor.dtype} {tensor.device} size {list(tensor.size())} stride {list(tensor.stride())} "
         f"requires_grad {tensor.requires_grad} sha256 {hashlib.sha256(data).hexdigest()}>"
     )
+
+
+def _kind_of(tensor: torch.Tensor) -> str:
+    """And whether it has a gradient, which code may ask for as well."""
+    kind = "constant" if type(tensor) is torch.Tensor else "parameter"
+    return kind if tensor.grad is None else f"{kind} with a gradient"
 
 
 def held_tensor(value: Any) -> str | None:

@@ -13,8 +13,8 @@ import torch
 
 from ..encoding.encode import Uncacheable, encode, importable_name
 from ..origin import is_torch_or_stdlib
+from ..source_code.digest import source_digest
 from ..source_code.references import meaning, reach_of
-from ..source_code.walk import source_digest
 
 # What such a class may define although a tensor has it: how one is made, copied and shown.
 _HARMLESS = frozenset(

@@ -5,7 +5,6 @@ Steps of the walk in `source.py`, which says what is found.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import sys
 import types
@@ -58,8 +57,7 @@ def attribute(walk: Walk, owner: Any, name: str) -> None:
         return
     there = vars(owner)
     if not isinstance(owner, (types.ModuleType, types.FunctionType, type)):
-        with contextlib.suppress(Uncacheable):  # torch's own, which what it stands for has said
-            walk.say(f"{name} {encode(there.get(name))}")
+        _hung(walk, owner, name, there.get(name))
         return
     value = there[name] if name in there else getattr(owner, name)
     if name in SAYING:
@@ -74,6 +72,15 @@ def attribute(walk: Walk, owner: Any, name: str) -> None:
             walk.fact(read)
             return
     walk.inside(owner, f"attribute {name}", value)
+
+
+def _hung(walk: Walk, owner: Any, name: str, value: Any) -> None:
+    """On an object: plain, or a user's; torch's own is said with what the object stands for."""
+    try:
+        walk.say(f"{name} {encode(value)}")
+    except Uncacheable:
+        if is_code(value) or not is_torch_or_stdlib(type(value).__module__):
+            walk.inside(owner, f"attribute {name}", value)
 
 
 def path_from(walk: Walk, value: Any, path: tuple[str, ...]) -> None:

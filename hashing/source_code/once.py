@@ -10,21 +10,42 @@ from typing import Any, ParamSpec, TypeVar
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
-_thread = threading.local()  # known: by function and arguments, while a key is made
+# While a key is made: known, by function and arguments; given, asked: see there.
+_thread = threading.local()
 
 
 def making_a_key(make_key: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Decorator of what makes a key."""
+    """Decorator of what makes a key. It is made again where one piece of code asks for what another did not know of."""
 
     @functools.wraps(make_key)
     def made(*args: Given.args, **kwargs: Given.kwargs) -> Made:
-        before, _thread.known = getattr(_thread, "known", None), {}
+        before = vars(_thread).copy()
+        given: frozenset[Any] = frozenset()
         try:
-            return make_key(*args, **kwargs)
+            while True:
+                _thread.known, _thread.given, _thread.asked = {}, given, []
+                key = make_key(*args, **kwargs)
+                together = given.union(*(asked for asked, _ in _thread.asked))
+                if all(asked >= together for asked, matters in _thread.asked if matters):
+                    return key
+                given = together
         finally:
-            _thread.known = before
+            vars(_thread).clear()
+            vars(_thread).update(before)
 
     return made
+
+
+def given() -> frozenset[Any]:
+    """What all code that one key is about asks for, as far as is known: each piece may be given what another holds."""
+    found: frozenset[Any] = getattr(_thread, "given", frozenset())
+    return found
+
+
+def note_asked(asked: frozenset[Any], *, matters: bool) -> None:
+    """What a piece of code asks for, with what was given. matters: whether it reaches anything that may be asked."""
+    if (noted := getattr(_thread, "asked", None)) is not None:
+        noted.append((asked, matters))
 
 
 def once_per_key(look: Callable[..., Made]) -> Callable[..., Made]:

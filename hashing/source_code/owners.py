@@ -9,8 +9,11 @@ from typing import Any
 import torch
 
 from ..origin import foreign, is_torch_or_stdlib, named_by_torch
+from .once import given, note_asked
 from .references import Reach
 from .saying import SAYING, is_code
+
+_ASKING = ("asks", "asks_any")
 
 
 class Owners:
@@ -27,6 +30,19 @@ class Owners:
         self.asks_any = False  # and by strings that stand nowhere
         self._owners: list[Any] = []
         self._taken: set[tuple[int, str]] = set()
+        for kind, name in given():
+            if kind in _ASKING:
+                setattr(self, kind, True)
+            else:
+                getattr(self, kind).add(name)
+
+    def note(self) -> None:
+        """Tell the key's other code what this asks for."""
+        found = {("names", name) for name in self.names} | {("parts", part) for part in self.parts}
+        found |= {(kind, "") for kind in _ASKING if getattr(self, kind)}
+        if self.asks:
+            found |= {("words", word) for word in self.words}
+        note_asked(frozenset(found), matters=bool(self._owners))
 
     def add(self, owner: Any) -> None:
         """A module that is passed on, a class, or a function with attributes."""
@@ -62,7 +78,7 @@ class Owners:
         return there + sorted(names.difference(there))
 
     def _asked_of(self, owner: Any) -> set[str]:
-        names = {*self.names, "__getattr__"}
+        names = {*self.names, "__getattr__", "keys"}  # the last: `**value`
         if isinstance(owner, types.ModuleType):
             return self._of_module(owner, names)
         slots = {name for name, value in vars(owner).items() if isinstance(value, types.MemberDescriptorType)}
@@ -112,8 +128,7 @@ BOOKKEEPING = frozenset(
     """.split()
 )
 
-# What Python keeps on a member of an enumeration, and on the enumeration.
-OF_MEMBERS = frozenset("_value_ _name_ __objclass__ _sort_order_".split())
+# What Python keeps on an enumeration.
 OF_ENUMS = frozenset(
     """
     _member_map_ _member_names_ _value2member_map_ _member_type_ _value_repr_ _use_args_ _unhashable_values_

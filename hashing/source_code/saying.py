@@ -45,7 +45,8 @@ def said(value: Any) -> str:
         return encode([[str(name), said(value[name])] for name in value])
     if isinstance(value, dataclasses.Field):
         default = None if value.default is dataclasses.MISSING else value.default
-        return encode([value.name, default, value.init, value.kw_only, said(value.metadata)])
+        flags = [value.init, value.kw_only, value.compare, value.repr, value.hash]
+        return encode([value.name, default, *flags, said(value.metadata)])
     if isinstance(value, tuple):
         return encode([said(item) for item in value])
     if isinstance(value, type) or type(value).__module__ in ("typing", "types"):

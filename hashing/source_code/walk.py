@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import enum
-import hashlib
 import logging
 import types
 from collections.abc import Callable, Iterable
@@ -19,12 +18,22 @@ from typing import Any
 from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import TORCH_NAMESPACES, identify, is_higher_order, is_operator
-from ..encoding.values import attributes_of, bound_cells, in_order, name_of, parts_of, place_of, registered_with
+from ..encoding.values import (
+    attributes_of,
+    bound_cells,
+    in_order,
+    members_of,
+    name_of,
+    parts_of,
+    parts_of_member,
+    place_of,
+    registered_with,
+)
 from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code, named_by_torch, replaced_within
 from .described import described, operator_text
-from .facts import fact, in_trees, in_trees_by_users, in_words
+from .facts import fact, in_trees, in_trees_by_users
 from .modules import attribute, imported, module_whole, path_from, whole_module
-from .owners import BOOKKEEPING, OF_ENUMS, OF_MEMBERS, Owners
+from .owners import BOOKKEEPING, OF_ENUMS, Owners
 from .packages import TABLES, unfollowed_text
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
@@ -36,30 +45,7 @@ MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any m
 Leaf = Callable[[Any], "str | None"]
 
 
-def source_digest(
-    code: Any, what: str, *, leaf: Leaf | None = None, strict: bool = False, protocol: bool = False
-) -> str:
-    """Digest of a function or class with all it reaches. Raises Uncacheable, naming what cannot be seen.
-
-    Facts of the process that the code reads are in the digest, and named behind it. `leaf` is asked about values that
-    are neither code nor plain (tensors); it returns a text of its own or None. `strict` also refuses what the walk
-    would pass over: state that the code changes, tables of variables. `protocol`: of the class `code`, only what torch
-    calls counts, and what that leads to (a tensor subclass may well have a method that opens a file).
-    """
-    walk = _Walk(leaf, strict)
-    walk.whole = frozenset(code.__mro__) if isinstance(code, type) and not protocol else frozenset()
-    try:
-        walk.value(code)
-        walk.follow()
-    except Uncacheable as bad:
-        raise Uncacheable(f"{what}: {bad}", bad.cause) from None
-    except RecursionError:
-        raise Uncacheable(f"{what}: it reaches values that hold themselves, or too deep") from None
-    facts = "".join(f" reads {in_words(name, walk.facts[name])}" for name in sorted(walk.facts))
-    return hashlib.sha256("\n".join(walk.lines).encode()).hexdigest() + facts
-
-
-class _Walk:
+class Walk:
     """Depth first, each function and class once; what was seen is referred to by its number.
 
     Of a module that a function asks for an attribute at once, that attribute counts. Of modules that are passed on, of
@@ -71,6 +57,7 @@ class _Walk:
         self.lines: list[str] = []
         self.facts: dict[str, dict[str, Any]] = {}
         self.whole: frozenset[type] = frozenset()  # classes all of whose members count
+        self.everything = False  # of all classes
         self.leaf = leaf
         self.strict = strict
         self._seen: dict[int, int] = {}
@@ -96,7 +83,8 @@ class _Walk:
         if self.owners.names & {"level", "disabled", "getEffectiveLevel", "isEnabledFor", "handlers", "hasHandlers"}:
             for logger in self._loggers:
                 handlers = [type(handler).__qualname__ for handler in logger.handlers]
-                self.say(encode([logger.getEffectiveLevel(), logger.disabled, handlers]))
+                level = [logger.getEffectiveLevel(), logger.manager.disable]
+                self.say(encode([*level, logger.disabled, handlers]))
 
     def _what(self, value: Any) -> None:
         parts = parts_of(value)
@@ -140,10 +128,11 @@ class _Walk:
         elif type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # lru_cache
             refuse_filled(value)
             self.value(value.__wrapped__)
+            self.owners.add(value)
         elif isinstance(value, enum.Enum):
             self.say(f"member {value.name}")
             if not is_torch_or_stdlib(type(value).__module__):
-                self.value([[name, held] for name, held in vars(value).items() if name not in OF_MEMBERS])
+                self.value(parts_of_member(value))
             self.code(type(value))
         elif is_operator(value) or is_higher_order(value):
             text = self.leaf(value) if self.leaf is not None else operator_text(value)
@@ -263,7 +252,7 @@ class _Walk:
             self.value(base)
         if issubclass(code, enum.Enum):
             self.say("members")
-            self.value([[member.name, member.value] for member in code])
+            self.value(members_of(code))
         theirs = {name for base in code.__mro__[1:] if is_torch_or_stdlib(base.__module__) for name in vars(base)}
         self.value([registered_with(code), in_trees(code)])
         for name, member in vars(code).items():  # in their order: code may iterate over them
@@ -274,7 +263,7 @@ class _Walk:
                 continue  # said above, or tables of Python's own
             # Python and torch call these without being asked by name; others count when any code asks for them.
             called = (name.startswith("__") and name.endswith("__")) or name in theirs
-            if called or code in self.whole:
+            if called or self.everything or code in self.whole:
                 self.inside(code, f"member {name}", member)
 
     def _builtin(self, value: Any) -> None:

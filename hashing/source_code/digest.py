@@ -1,0 +1,42 @@
+"""The digest of a function or class with all it reaches (`walk.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from ..encoding.encode import Uncacheable
+from .facts import in_words
+from .walk import Leaf, Walk
+
+
+def source_digest(
+    code: Any,
+    what: str,
+    *,
+    leaf: Leaf | None = None,
+    strict: bool = False,
+    protocol: bool = False,
+    whole: bool = False,
+) -> str:
+    """Digest of a function or class with all it reaches. Raises Uncacheable, naming what cannot be seen.
+
+    Facts of the process that the code reads are in the digest, and named behind it. `leaf` is asked about values that
+    are neither code nor plain (tensors); it returns a text of its own or None. `strict` also refuses what the walk
+    would pass over: state that the code changes, tables of variables. `protocol`: of the class `code`, only what torch
+    calls counts, and what that leads to (a tensor subclass may well have a method that opens a file). `whole`: all
+    members count of any class that it leads to, since other code is given it.
+    """
+    walk = Walk(leaf, strict)
+    walk.whole = frozenset(code.__mro__) if isinstance(code, type) and not protocol else frozenset()
+    walk.everything = whole
+    try:
+        walk.value(code)
+        walk.follow()
+        walk.owners.note()
+    except Uncacheable as bad:
+        raise Uncacheable(f"{what}: {bad}", bad.cause) from None
+    except RecursionError:
+        raise Uncacheable(f"{what}: it reaches values that hold themselves, or too deep") from None
+    facts = "".join(f" reads {in_words(name, walk.facts[name])}" for name in sorted(walk.facts))
+    return hashlib.sha256("\n".join(walk.lines).encode()).hexdigest() + facts
