@@ -65,6 +65,13 @@ def attributes_of(value: Any, slots: Descriptors | None = None) -> dict[str, Any
     return found
 
 
+def own_names(value: Any) -> list[Any]:
+    """Of its dictionary. Asks no code of its class's."""
+    with contextlib.suppress(AttributeError):
+        return list(object.__getattribute__(value, "__dict__"))
+    return []
+
+
 def names_on_operator(value: Any, asked: set[str]) -> list[str]:
     """Which of these names an operator has, or will have: torch adds to it as it is used."""
     overloads = overload_names(value) if isinstance(value, compat.OpOverloadPacket) else ()

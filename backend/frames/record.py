@@ -16,9 +16,9 @@ class Record(Struct):
     """Sources are numbers in `sources`, fingerprints numbers in `texts`.
 
     code: transformed bytecode. installed: [name, kind, data] of each global that Dynamo installed. imports: alias
-    -> module. guards: [source, kind, arguments, fingerprint], in torch's order; None where the guard itself, or a
-    place, says it. facts: the same, of what torch assumes under no guard. surfaces: [source, fingerprint], names and
-    keys of guarded values. places: [source, number in the walk] of values that `reached` is about. asked: names that
+    -> module. guards: [source, kind, arguments, fingerprint], in torch's order; None where the guard itself
+    says it. facts: the same, of what torch assumes under no guard. surfaces: [source, fingerprint], names and
+    keys of guarded values. places: [source, number in the walk] of modules without hooks. asked: names that
     traced code asks for, looked_for: of which it asks whether they are there; spaces: [module or "" for the frame's
     own, fingerprint], which of them it has. inlined: [module, path, fingerprint] of code traced through. sizes:
     [source, sizes, strides, marked] of inputs. key_order: dicts in whose order the frame iterated. alias:

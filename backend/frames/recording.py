@@ -33,16 +33,7 @@ from .codes import (
     refuse_chance,
 )
 from .graphs import operators_in, reference_of
-from .reached import (
-    are_names_said,
-    everything_is_asked,
-    free_numbers,
-    has_hooks_said,
-    one_text,
-    places_of,
-    reach,
-    sharing_of,
-)
+from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, sharing_of
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
 from .traced import (
@@ -78,15 +69,15 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     loaded = _loaded(output.bytecode) - {name for name, _, _ in installed}
     asked = asked_names((frame.code, *seen.inlined)) | seen.names | loaded
     looked_for = looked_names(_codes(frame, seen)) | seen.names
-    look = Looking(live, known, asked, values)
+    look = Looking(live, known, asked, tuple(frame.closure or ()), values)
     _forget_stale(graph, seen)
     guards: list[Any] = []
     idle: list[Any] = []  # a third of a model's
     for guard in dynamo.in_order(graph.guards):
         (idle if dynamo.is_idle(guard) else guards).append(guard)
     hookless, unguarded = _of_hooks([*idle, *seen.unguarded], look)
-    rows = [_row(guard, look, table) for guard in guards]
-    facts = {repr(row): row for row in (_row(guard, look, table) for guard in unguarded)}
+    rows = [_row(guard, look, table, made=True) for guard in guards]
+    facts = {repr(row): row for row in (_row(guard, look, table, made=False) for guard in unguarded)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
     if bare := {str(source.name) for source in set(seen.ranks).difference(guarded)}:
         raise Refused(f"its graph takes {min(bare)}, ranks on which there is no guard")
@@ -119,11 +110,9 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     everything = everything_is_asked(_codes(frame, seen))
     free = free_numbers(table.sources, guards, look)
     walk, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
-    places = places_of(table.sources, look, walk)
-    for row in [_row(guard, look, table) for guard, module in hookless if module not in places]:
+    places = {module: place for module in modules if (place := walk.place(live(module))) is not None}
+    for row in [_row(guard, look, table, made=False) for guard, module in hookless if module not in places]:
         facts[repr(row)] = row
-    surfaces = [(one, text) for one, text in surfaces if one not in places or not are_names_said(live(one), walk)]
-    others = [source for source in table.sources if source not in places]
     _refuse_others_globals(output.bytecode, frame, {*graph.import_sources, *(name for name, _, _ in installed)}, table)
     return Record(
         code=code_to_plain(output.bytecode),
@@ -150,7 +139,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         pgo=sizes.pack_sizes(frame.code, frame.closure),
         scope=list(profile_scope()),
         sharing=sharing_of(sources, look),
-        one=one_text(others, look, walk, names=names),
+        one=one_text(table.sources, look, names=names),
         names=names,
         everything=everything,
         free=[table.number(source) for source in free],
@@ -207,24 +196,23 @@ def _of_hooks(guards: Iterable[Any], look: Looking) -> tuple[list[tuple[Any, Sou
     """Those that say that a module has no hooks, each with the source of the module; and others. Raises Refused."""
     found, others = [], []
     for guard in guards:
-        module = has_hooks_said(dynamo.source_of(guard), look) if dynamo.is_on_hooks(guard) else None
+        module = module_with(dynamo.source_of(guard), look) if dynamo.is_on_hooks(guard) else None
         if module is None:
             others.append(guard)
         else:
-            look.text(dynamo.source_of(guard), dynamo.kind_of(guard), {})
+            look.text(dynamo.source_of(guard), dynamo.kind_of(guard), {})  # refuses where there are some
             found.append((guard, module))
     return found, others
 
 
-def _row(guard: Any, look: Looking, table: SourceTable) -> list[Any]:
-    """[source, kind, arguments, fingerprint]"""
+def _row(guard: Any, look: Looking, table: SourceTable, *, made: bool) -> list[Any]:
+    """[source, kind, arguments, fingerprint]. made: whether a restore makes the guard again, and checks it."""
     source, kind = dynamo.source_of(guard), dynamo.kind_of(guard)
     if kind == "TENSOR_MATCH" and dynamo.is_tensor_by_identity(guard):
         raise Refused(f"{source.name} is a tensor by its identity: a constant of the graph")
     arguments = dynamo.arguments_of(guard, kind)
-    text = look.text(source, kind, arguments)
-    told = dynamo.says_all(kind, arguments)
-    return [table.number(source), kind, dynamo.pack_arguments(arguments, table), None if told else text]
+    text = None if made and dynamo.says_all(kind, arguments) else look.text(source, kind, arguments)
+    return [table.number(source), kind, dynamo.pack_arguments(arguments, table), text]
 
 
 def _numbered(row: list[Any], texts: Texts) -> Plain:

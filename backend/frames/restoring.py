@@ -130,14 +130,11 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
             guard = dynamo.make_guard(sources, number, kind, packed)
             if text is not None:
                 now = look.text(sources[number], kind, dynamo.arguments_of(guard, kind))
-                if now != record.texts[text]:
-                    _same(record.texts[text], now, f"{kind} on {sources[number].name}")
+                _same(record.texts[text], now, kind, sources[number])
             if guarded:
                 guards.append(guard)
     for number, text in record.surfaces:
-        now = surface_text(look, sources[number])
-        if now != record.texts[text]:
-            _same(record.texts[text], now, f"the names or keys of {sources[number].name}")
+        _same(record.texts[text], surface_text(look, sources[number]), "the names or keys", sources[number])
     for name, text in record.spaces:
         space = vars(_module(name)) if name else frame.globals
         _same(
@@ -145,6 +142,8 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
         )
     if sharing_of(sources, look) != record.sharing:
         raise Refused("other tensors are one, or share memory")
+    if one_text(sources, look, names=record.names) != record.one:
+        raise Refused("other values are one object")
     inlined = [(module, path, record.texts[text]) for module, path, text in record.inlined]
     if (moved := moved_code(inlined, look.values)) is not None:
         raise Refused(moved)
@@ -154,17 +153,13 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
         raise Refused(f"{walk.first_that_differs(record.reached, found)}: it is, or holds, something else")
     for number, place in record.places:
         if walk.place(look.live(sources[number])) != place:
-            raise Refused(f"{sources[number].name} is another object of those that are there")
-    placed = {number for number, _ in record.places}
-    others = [source for number, source in enumerate(sources) if number not in placed]
-    if one_text(others, look, walk, names=record.names) != record.one:
-        raise Refused("other values are one object")
+            raise Refused(f"{sources[number].name} is another module")
     return guards
 
 
-def _same(was: str, now: str, what: str) -> None:
+def _same(was: str, now: str, what: str, of: Source | None = None) -> None:
     if was != now:
-        raise Refused(f"{what}: was {was[:200]}, is {now[:200]}")
+        raise Refused(f"{what}{f' of {of.name}' if of is not None else ''}: was {was[:200]}, is {now[:200]}")
 
 
 def _parts(

@@ -35,11 +35,12 @@ Arguments = dict[str, Any]
 @dataclass(slots=True)
 class Looking:
     """One look at a live frame. sizes: of each input that is a tensor, (sizes, strides, marked by the trace itself).
-    asked: names that the traced code asks for."""
+    asked: names that the traced code asks for. closure: the frame's own cells."""
 
     live: Live
     sizes: dict[Source, tuple[Any, Any, bool]]
     asked: set[str]
+    closure: tuple[types.CellType, ...] = ()
     values: Values = field(default_factory=Values)
     beneath: bool = field(init=False)
 

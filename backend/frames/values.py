@@ -40,6 +40,7 @@ from .held import (
     keys_of,
     member_text,
     names_on_operator,
+    own_names,
     plain_text,
     said_as_a_whole,
 )
@@ -299,7 +300,7 @@ class Values:
         kind = type(value)
         if not is_told_by_type(value):
             return self.identity(value)
-        names = [name for name in getattr(value, "__dict__", ()) if not str(name).startswith(_OF_A_PROCESS)]
+        names = [name for name in own_names(value) if not str(name).startswith(_OF_A_PROCESS)]
         names += self._slots.filled(value)
         more = f" {self.constant(value.enter_result)}" if isinstance(value, contextlib.nullcontext) else ""
         return f"{self.classes.text(kind)} {short(chr(10).join(map(str, names)))}{more}"

@@ -47,8 +47,8 @@ _IMPURE_NAMES = frozenset(
     threading.currentThread threading.activeCount
     torch.Generator torch._C.Generator torch._C.default_generator
     torch.backends.mha.get_fastpath_enabled torch.is_warn_always_enabled torch._C._get_warnAlways
-    torch.sparse.check_sparse_tensor_invariants.is_enabled torch._C._check_sparse_tensor_invariants
-    torch.utils.checkpoint.DefaultDeviceType.get_device_type torch.__future__.get_overwrite_module_params_on_conversion
+    torch.sparse.check_sparse_tensor_invariants torch._C._check_sparse_tensor_invariants
+    torch.utils.checkpoint.DefaultDeviceType torch.__future__.get_overwrite_module_params_on_conversion
     torch.__future__.get_swap_module_params_on_conversion torch._C._is_view_replay_enabled torch._C._get_nnpack_enabled
     torch._tensor_str.get_printoptions
     """.split()

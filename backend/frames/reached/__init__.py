@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from .places import are_names_said, has_hooks_said, places_of
+from .places import module_with
 from .roots import everything_is_asked, free_numbers, reach
 from .sharing import one_text, sharing_of
 
-__all__ = [
-    "are_names_said",
-    "everything_is_asked",
-    "free_numbers",
-    "has_hooks_said",
-    "one_text",
-    "places_of",
-    "reach",
-    "sharing_of",
-]
+__all__ = ["everything_is_asked", "free_numbers", "module_with", "one_text", "reach", "sharing_of"]

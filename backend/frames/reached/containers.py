@@ -93,8 +93,8 @@ def table(walk: Walking, value: Any) -> Iterator[str]:
     for key, held in items:
         is_data = id(type(held)) in PLAIN or type(held) in (dict, list, tuple, set)
         if type(key) is str and is_data and not whole and key not in walk.asked:
-            yield key
-        elif not (type(key) is str and is_mark(key)):
+            yield repr(key)
+        elif numbers is not None or not (type(key) is str and is_mark(key)):
             yield f"{walk.ref(key, 'key')}={walk.item(id(value), key, held)}"
 
 

@@ -162,13 +162,6 @@ def _kind(walk: Walking, cls: Any) -> _Kind:
     return found
 
 
-def says_names(walk: Walking, value: Any) -> bool:
-    """Whether the lines of an object with attributes say which of those that code asks for are there."""
-    kind = _kind(walk, type(value))
-    is_object = id(kind.cls) not in _EXACT and kind.lines is _object and kind.contents is None
-    return is_object and not kind.cut and not is_environment(value) and said_as_a_whole(value) is None
-
-
 def _lines_by_class(cls: Any) -> Lines:
     for base, lines in _INHERITED:
         if issubclass(cls, base):

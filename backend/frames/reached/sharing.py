@@ -14,7 +14,6 @@ from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_f
 from ..classes import is_heap_type, is_known
 from ..rules import Looking
 from ..tensors import sharing_text
-from .walk import Walk
 
 # Immutable: Dynamo looks at what they are, and at which they are only where code says `is`.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range, slice, types.CodeType)
@@ -30,17 +29,19 @@ def sharing_of(sources: Iterable[Source], look: Looking) -> str:
     return sharing_text([look.live(source) for source in sorted(tensors, key=lambda s: str(s.name))])
 
 
-def one_text(sources: Sequence[Source], look: Looking, walk: Walk, *, names: bool) -> str:
-    """A digest of which of these, by number, are one object. Not those that the walk comes by: their places say it.
+def one_text(sources: Sequence[Source], look: Looking, *, names: bool) -> str:
+    """A digest of which of these, by number, are one object.
 
     names: texts and numbers as well, since code compares them by `is`.
     """
     groups: dict[int, list[str]] = {}
+    for number, cell in enumerate(look.closure):
+        groups.setdefault(id(cell), []).append(f"own cell {number}")
     cells: dict[int, list[tuple[str, types.CellType]]] = {}  # of an object's class, by its id
     counts: dict[int, bool] = {}  # by the id of a root
     for source, root in with_roots(sources):
         if id(root) not in counts:
-            counts[id(root)] = is_of_frame(root) and not is_dynamos(root)
+            counts[id(root)] = is_of_frame(root) and (not is_dynamos(root) or is_imported(root))
         if not source.name or not counts[id(root)]:
             continue
         value = look.live(source)
@@ -50,8 +51,7 @@ def one_text(sources: Sequence[Source], look: Looking, walk: Walk, *, names: boo
             continue
         groups.setdefault(id(value), []).append(str(source.name))
         for name, cell in _cells(str(source.name), value, cells):  # one that is known leaves no source
-            # Beside its group: it may be a cell of the frame's own, or of a function that the walk comes by.
-            groups.setdefault(id(cell), [f"place {walk.place(cell)}"]).append(name)
+            groups.setdefault(id(cell), []).append(name)
     text = "\n".join(sorted(" ".join(sorted(set(group))) for group in groups.values() if len(set(group)) > 1))
     return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]
 

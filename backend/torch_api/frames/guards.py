@@ -49,14 +49,11 @@ def is_on_hooks(guard: Guard) -> bool:
 
 
 def says_all(kind: str, arguments: dict[str, Any]) -> bool:
-    """Whether torch's guard, made anew on whatever is there, holds where a fingerprint beside it would: it is given all
-    that it asks for.
+    """Whether all that a guard asks is in its arguments: made anew on whatever is there, it holds where a fingerprint
+    beside it would. (Of a key in a dict the fingerprint says more: that it may be the name of a variable.)
     """
-    key = arguments.get("key", arguments.get("attr"))
-    return kind in _ASKED_FOR and type(key) is str and bool(dynamo.config.guard_nn_modules)
+    return kind == "NOT_PRESENT_IN_GENERIC_DICT" and bool(dynamo.config.guard_nn_modules)
 
-
-_ASKED_FOR = ("NOT_PRESENT_IN_GENERIC_DICT", "DICT_CONTAINS", "DICT_NOT_CONTAINS")
 
 # Whether a guard on an attribute's being there names it. On 2.11 it is said of the attribute's source, found or not.
 _NAMES_ATTRIBUTE = "attr" in inspect.signature(GuardBuilder.HASATTR).parameters
