@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from warmgraph.hashing import Uncacheable
+from warmgraph.hashing import Uncacheable, encode
 
 from ..key.custom_code import kernel_text
 from ..torch_api import compile as compat
@@ -109,6 +109,11 @@ def slots_of(kind: type) -> Descriptors:
 _OFFSETS = ("__vectorcalloffset__", "__dictoffset__", "__weaklistoffset__")
 
 
+def exact(value: Any) -> str:
+    """A plain value as Python says it, and of what is no number the sign as well."""
+    return repr(value) if value == value else f"{value!r} {encode(value)}"
+
+
 def plain_text(held: Any, say: Callable[[Any], str]) -> str:
     """say: of functions, classes and operators."""
     return _text(held, say) if leaves(held) is not None else name_of(type(held))
@@ -121,7 +126,7 @@ def _text(held: Any, say: Callable[[Any], str]) -> str:
         return _text(one, say)
 
     if kind in _PLAIN:
-        return repr(held)
+        return exact(held)
     if kind in NATIVE_CONSTANTS:
         return str(held)
     if isinstance(held, enum.Enum) or is_native_enum(held):

@@ -34,6 +34,7 @@ from .held import (
     OPERATORS,
     Slots,
     attributes_of,
+    exact,
     in_order,
     is_mark,
     is_native_enum,
@@ -45,7 +46,7 @@ from .held import (
     said_as_a_whole,
 )
 
-# Python's text of these is exact: nan, inf and -0.0 are told apart.
+# The text of these is exact: inf, -0.0 and the sign of nan are told apart.
 _EXACT = (bool, int, float, complex, str, bytes, bytearray)
 _KEYS: Any = type({}.keys())
 _MAX_KEYS = 5_000
@@ -80,7 +81,7 @@ class Values:
         if kind is str:
             self.words.add(value)
         if value is None or value is Ellipsis or value is NotImplemented or kind in _EXACT:
-            return f"{kind.__name__}:{value!r}"
+            return f"{kind.__name__}:{exact(value)}"
         if kind in NATIVE_CONSTANTS:
             return f"{kind.__name__}:{value}"
         if kind in (tuple, list, torch.Size, set, frozenset, _KEYS):  # a set in its order: code may iterate over it

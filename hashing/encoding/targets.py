@@ -87,6 +87,8 @@ def _builtin(target: types.BuiltinFunctionType) -> str:
     owner = target.__self__
     if owner is None or isinstance(owner, types.ModuleType):
         module = owner.__name__ if owner is not None else target.__module__
+        if not is_torch_or_stdlib(module):
+            raise Uncacheable(f"{module}.{target.__name__} is compiled code outside torch")
         return f"builtin {module}.{target.__name__}"
     if isinstance(owner, type):
         return f"builtin {owner.__module__}.{owner.__qualname__}.{target.__name__}"

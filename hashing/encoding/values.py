@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import enum
 import functools
 import inspect
+import numbers
 import sys
 import types
 import typing
@@ -166,9 +168,26 @@ def bound_cells(function: types.FunctionType) -> dict[str, Any]:
 
 
 def registered_with(code: type) -> list[str]:
-    """Names of the classes that were registered with an abstract one (`Interface.register(Thing)`)."""
+    """Names of the classes that were registered with an abstract one (`Interface.register(Thing)`), and of Python's
+    abstract classes with which this one was.
+    """
+    found = [f"{one.__module__}.{one.__qualname__}" for one in _registry(code)]
+    found += [
+        f"in {one.__module__}.{one.__qualname__}" for one in _ABSTRACT if any(code is it for it in _registry(one))
+    ]
+    return sorted(found)
+
+
+def _registry(code: type) -> list[type]:
     if "_abc_impl" not in vars(code):
         return []
     registry = sys.modules["_abc"]._get_dump(code)[0]  # behind `abc`, which does not hand it out
-    found = [reference() for reference in registry]
-    return sorted(f"{one.__module__}.{one.__qualname__}" for one in found if one is not None)
+    return [one for one in (reference() for reference in registry) if one is not None]
+
+
+_ABSTRACT = [
+    one
+    for module in (collections.abc, numbers)
+    for one in vars(module).values()
+    if isinstance(one, type) and "_abc_impl" in vars(one)
+]

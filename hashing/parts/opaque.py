@@ -28,12 +28,14 @@ def opaque_text(value: Any) -> str | None:
     if registry is None or not _ask(registry, torch_names.IS_OPAQUE, kind):
         return None
     name = importable_name(kind)
-    of_class = f"{name} code {source_digest(kind, f'opaque class {name}')}"
+    of_class = f"{name} code {source_digest(kind, f'opaque class {name}', whole=True)}"
     if registry.should_hoist(kind) and not registry.has_members(kind):
         return f"<opaque {of_class}>"
     if _ask(registry, torch_names.IS_OPAQUE_CONSTANT, kind):
         text, names = registry.get_opaque_obj_repr(value)
-        classes = {short: f"{importable_name(one)} {source_digest(one, short)}" for short, one in names.items()}
+        classes = {
+            short: f"{importable_name(one)} {source_digest(one, short, whole=True)}" for short, one in names.items()
+        }
         return f"<opaque value {encode(text)} {encode(classes)} {of_class}>"
     if registry.has_members(kind):
         raise Uncacheable(f"an opaque object of class {name}, whose members may be read while it is traced")

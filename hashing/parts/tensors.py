@@ -111,7 +111,7 @@ def _describe_subclass(tensor: torch.Tensor, real: torch.Tensor, number: SymText
     # Its __torch_dispatch__ is traced into the graph that is compiled, and no node says so.
     name = importable_name(type(real))
     code = "" if of_torch else f" code {_class_digest(type(real), name)}"
-    more = encode(context, users_type, in_order=True)
+    more = encode(context, users_type, in_order=not of_torch)
     return f"<subclass {name}{code} {outer} context {more} {{{inner}{_sharing(tensor, real)}}}>"
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch._higher_order_ops.effects import _EffectType
 from warmgraph.backend.torch_api import operators as operator_compat
+from warmgraph.hashing import Uncacheable
 
 from .cases import changed, of_inputs
 
@@ -124,7 +125,7 @@ DEFINITIONS = {
     "schema": [("wgone(Tensor x) -> Tensor", ()), ("wgone(Tensor x, int n=1) -> Tensor", ())],
     "name of an argument": [("wgone(Tensor x) -> Tensor", ()), ("wgone(Tensor y) -> Tensor", ())],
     "mutation in the schema": [("wgone(Tensor x) -> Tensor", ()), ("wgone(Tensor(a!) x) -> Tensor", ())],
-    "tags": [("wgone(Tensor x) -> Tensor", ()), ("wgone(Tensor x) -> Tensor", (torch.Tag.pointwise,))],
+    "tags": [("wgone(Tensor x) -> Tensor", ()), ("wgone(Tensor x) -> Tensor", (torch.Tag.flexible_layout,))],
 }
 
 
@@ -142,6 +143,16 @@ def test_a_definition_changes_its_line(fact, record_property):
     before, after = map(roles, found)
     assert {name for name in before if before[name] != after[name]} == {"tags" if fact == "tags" else "schema"}
     record_property("key_field", ["code", fact])
+
+
+def test_a_kernel_that_inductor_calls_itself_is_refused():
+    """On uniform constants, where the operator is pointwise; nothing says what the kernel is."""
+    library = torch.library.Library("wgfields3", "DEF")
+    library.define("wgone(Tensor x) -> Tensor", tags=(torch.Tag.pointwise,))
+    library.impl("wgone", lambda x: x.clone(), "CPU")
+    with pytest.raises(Uncacheable, match="Python kernels"):
+        key(torch.ops.wgfields3.wgone.default)
+    library._destroy()
 
 
 def test_every_line_of_an_operator_is_listed(monkeypatch):

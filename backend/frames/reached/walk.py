@@ -21,7 +21,7 @@ from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
 from ..classes import counted, name_of
-from ..held import DESCRIPTORS, OPERATORS, is_mark, is_native_enum, member_text
+from ..held import DESCRIPTORS, OPERATORS, exact, is_mark, is_native_enum, member_text
 from .containers import PLAIN, TABLES, attributes_are_of_program
 from .objects import (
     ALWAYS_NUMBERED,
@@ -125,7 +125,7 @@ class Walk:
         """A value, as its holder says it: plain data by value, what comes by name by name, an object by its number."""
         kind: Any = type(value)
         if id(kind) in PLAIN:
-            text = f"{kind.__name__}:{value!r}" if kind not in _TEXTS or len(value) < _LONG else _shortened(value)
+            text = f"{kind.__name__}:{exact(value)}" if kind not in _TEXTS or len(value) < _LONG else _shortened(value)
             by_identity = (self._names and kind not in _SINGLE) or value != value
             return f"{text}#{self._number(value, label)}" if by_identity else text
         name = self._by_name(value, kind) if id(kind) not in ALWAYS_NUMBERED else None
