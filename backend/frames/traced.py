@@ -76,7 +76,8 @@ def _of_class(cls: type, asked: Collection[str], values: Values) -> list[tuple[s
                 return [(cls.__module__, cls.__qualname__, _text(cls, values))]
         return _added(cls.__module__, f"{cls.__qualname__}.", [vars(base) for base in cls.__mro__], asked, values)
     values.identity(cls)  # refuses
-    for base in type(cls).__mro__:
+    metaclass: Any = type(cls)
+    for base in metaclass.__mro__:
         if {"__getattr__", "__getattribute__"} & vars(base).keys() and not is_known(base.__module__):
             raise Refused(f"it reads class {cls.__qualname__}, whose metaclass finds attributes itself, under no guard")
     for base in cls.__mro__:
