@@ -152,9 +152,10 @@ class GraphText(Struct):
         if stands_for is not None:
             kwargs.update({name: _Stands(value) for name, value in stands_for.items()})
         args, kwargs = marked(node.target, _with_defaults(node, args), kwargs)
-        users = is_allowed_call(node.target) or autograd_call(node.target) is not None  # code that is given dicts
-        args_text, kwargs_text = (self.value(given, numbers, in_order=users) for given in (args, kwargs))
-        return f"{target} {args_text} {kwargs_text}"
+        # Code of the user's may go over a dict that it is given.
+        users = isinstance(node.target, (types.FunctionType, type)) and is_allowed_call(node.target)
+        said = (self.value(one, numbers, in_order=users) for one in (args, kwargs))
+        return " ".join((target, *said))
 
     def _target(self, node: Node) -> str:
         if node.op == "call_function" and node.meta.get("is_wrapped"):

@@ -20,15 +20,14 @@ def making_a_key(make_key: Callable[Given, Made]) -> Callable[Given, Made]:
     @functools.wraps(make_key)
     def made(*args: Given.args, **kwargs: Given.kwargs) -> Made:
         before = vars(_thread).copy()
-        given: frozenset[Any] = frozenset()
+        together: frozenset[Any] = frozenset()
         try:
-            while True:
-                _thread.known, _thread.given, _thread.asked = {}, given, []
+            while True:  # each time more names are given: those of a program come to an end
+                _thread.known, _thread.given, _thread.asked = {}, together, []
                 key = make_key(*args, **kwargs)
-                together = given.union(*(asked for asked, _ in _thread.asked))
+                together = together.union(*(asked for asked, _ in _thread.asked))
                 if all(asked >= together for asked, matters in _thread.asked if matters):
                     return key
-                given = together
         finally:
             vars(_thread).clear()
             vars(_thread).update(before)
