@@ -70,7 +70,7 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
                 put(name, globals_of(*data))
         sources = read_sources(record.sources, rename)
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
-        look = Looking(live, known, set(record.asked))
+        look = Looking(live, known, set(record.asked), tuple(frame.closure or ()))
         guards = _compare(record, frame, sources, look)
         if (moved := differing(record.program, around.program)) is not None:  # last: the others say more
             raise Refused(moved)

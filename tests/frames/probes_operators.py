@@ -293,10 +293,11 @@ fake("like_example", "its helper", edit=("(n + to - 1) // to * to", "(n + to) //
 fake("with_gradients", "nothing", **NOTHING, **GRAD)
 fake("of_lists", "nothing", **NOTHING)
 for entry in """
-    sets_an_attribute asks_for_grad asks_for_a_level asks_for_a_switch over_a_closure has_a_list_as_default
+    sets_an_attribute asks_for_grad asks_for_a_level over_a_closure has_a_list_as_default
     catches imports of_a_constant asks_a_function has_a_decomposition
 """.split():
     fake(entry, "nothing", change=lambda scene: None, agrees=True, refused=UNSEEN)
+fake("asks_for_a_switch", "nothing", change=lambda scene: None, agrees=True, refused="its graph is not kept")
 fake("stores", "nothing", change=lambda scene: None, agrees=True, refused="")  # its key sees the table grow
 for entry in ("stores_in_setup", "rebinds_ctx", "sets_on_another"):
     fake(entry, "nothing", change=lambda scene: None, agrees=True, refused=UNSEEN, **GRAD)
