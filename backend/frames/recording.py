@@ -76,8 +76,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     for guard in dynamo.in_order(graph.guards):
         (idle if dynamo.is_idle(guard) else guards).append(guard)
     hookless, unguarded = _of_hooks([*idle, *seen.unguarded], look)
-    rows = [_row(guard, look, table, made=True) for guard in guards]
-    facts = {repr(row): row for row in (_row(guard, look, table, made=False) for guard in unguarded)}
+    rows = [_row(guard, look, table, texts, made=True) for guard in guards]
+    facts = {repr(row): row for row in (_row(guard, look, table, texts, made=False) for guard in unguarded)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
     if bare := {str(source.name) for source in set(seen.ranks).difference(guarded)}:
         raise Refused(f"its graph takes {min(bare)}, ranks on which there is no guard")
@@ -88,7 +88,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     sources = [one for one in dict.fromkeys([*guarded, *modules, *looked_at]) if one not in said]
     for source in sources:  # two of them may be one value
         table.number(source)
-    surfaces = _surfaces((source for source in sources if source not in empty), look)
+    surfaces = _surfaces((source for source in sources if source not in empty), look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     refuse_chance(_codes(frame, seen), seen)
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
@@ -111,7 +111,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     free = free_numbers(table.sources, guards, look)
     walk, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
     places = {module: place for module in modules if (place := walk.place(live(module))) is not None}
-    for row in [_row(guard, look, table, made=False) for guard, module in hookless if module not in places]:
+    for row in [_row(guard, look, table, texts, made=False) for guard, module in hookless if module not in places]:
         facts[repr(row)] = row
     _refuse_others_globals(output.bytecode, frame, {*graph.import_sources, *(name for name, _, _ in installed)}, table)
     return Record(
@@ -120,9 +120,9 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         imports={**graph.import_sources, **_imported(table.sources, look)},
         sources=table.rows,
         texts=texts.rows,
-        guards=[_numbered(row, texts) for row in rows],
-        facts=[_numbered(row, texts) for row in facts.values()],
-        surfaces=[[table.number(source), texts.number(text)] for source, text in surfaces],
+        guards=rows,
+        facts=list(facts.values()),
+        surfaces=surfaces,
         places=[[table.number(source), place] for source, place in places.items()],
         asked=sorted(asked),
         looked_for=sorted(looked_for),
@@ -205,32 +205,26 @@ def _of_hooks(guards: Iterable[Any], look: Looking) -> tuple[list[tuple[Any, Sou
     return found, others
 
 
-def _row(guard: Any, look: Looking, table: SourceTable, *, made: bool) -> list[Any]:
+def _row(guard: Any, look: Looking, table: SourceTable, texts: Texts, *, made: bool) -> Plain:
     """[source, kind, arguments, fingerprint]. made: whether a restore makes the guard again, and checks it."""
     source, kind = dynamo.source_of(guard), dynamo.kind_of(guard)
     if kind == "TENSOR_MATCH" and dynamo.is_tensor_by_identity(guard):
         raise Refused(f"{source.name} is a tensor by its identity: a constant of the graph")
     arguments = dynamo.arguments_of(guard, kind)
-    text = None if made and dynamo.says_all(kind, arguments) else look.text(source, kind, arguments)
+    text = None if made and dynamo.says_all(kind) else texts.number(look.text(source, kind, arguments))
     return [table.number(source), kind, dynamo.pack_arguments(arguments, table), text]
 
 
-def _numbered(row: list[Any], texts: Texts) -> Plain:
-    *rest, text = row
-    return [*rest, None if text is None else texts.number(text)]
-
-
-def _surfaces(sources: Iterable[Source], look: Looking) -> list[tuple[Source, str]]:
-    """Of each value once, which is reached by many ways."""
-    found: list[tuple[Source, str]] = []
-    said: set[int] = set()  # ids of values
+def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, texts: Texts) -> list[Plain]:
+    found: dict[int, str] = {}
+    said: set[int] = set()  # ids of values: one is reached by many ways
     for source in sources:
         if not source.name or id(value := look.live(source)) in said:
             continue
         said.add(id(value))
         if text := surface_text(look, source):
-            found.append((source, text))
-    return found
+            found[table.number(source)] = text
+    return [[number, texts.number(text)] for number, text in found.items()]
 
 
 def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, looked_for: set[str]) -> list[Plain]:

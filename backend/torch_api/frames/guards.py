@@ -48,7 +48,7 @@ def is_on_hooks(guard: Guard) -> bool:
     return guard.create_fn is GuardBuilder.EMPTY_NN_MODULE_HOOKS_DICT
 
 
-def says_all(kind: str, arguments: dict[str, Any]) -> bool:
+def says_all(kind: str) -> bool:
     """Whether all that a guard asks is in its arguments: made anew on whatever is there, it holds where a fingerprint
     beside it would. (Of a key in a dict the fingerprint says more: that it may be the name of a variable.)
     """
