@@ -7,6 +7,9 @@
 Everything another room needs is named here; the modules behind it are private.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .config.config import (
     Settings,
     configure,
@@ -31,6 +34,7 @@ from .config.parsing import (
     parse_size,
     secret_in_file,
 )
+from .config.redis_urls import RemoteUrl, parse_url
 from .factory import ONLY_CHECKS, learn_revocations, open_cache, open_journaled, open_remote
 from .format.blobs import decode_blob, encode_blob, verify_blob
 from .format.codec import canonical_entry, decode_entry, is_key
@@ -51,7 +55,6 @@ from .stores.disk.layout import EntryFile
 from .stores.disk.store import DiskStore
 from .stores.disk.verify import Finding, Flaw, VerifyReport
 from .stores.memory import MemoryStore
-from .stores.redis import RedisStore, RemoteUrl, StreamTail, advice, parse_url
 from .stores.similar import addresses, differing, nearest_first
 from .tiers.access import Policy
 from .tiers.flight import Flight, Flights
@@ -59,8 +62,6 @@ from .tiers.healing import Waited
 from .tiers.publishing import OnPublished
 from .tiers.reading import Accept
 from .tiers.tiers import Cache
-from .transfer.bundle import Truncated, export_bundle, import_bundle
-from .transfer.transfer import Selection, Transferred, Watch, copy_entries, read_local, select_local, select_remote
 from .typing import (
     BlobRef,
     CorruptEntry,
@@ -80,6 +81,11 @@ from .typing import (
     StoreUnavailable,
     Untrusted,
 )
+
+if TYPE_CHECKING:
+    from .stores.redis import RedisStore, StreamTail, advice
+    from .transfer.bundle import Truncated, export_bundle, import_bundle
+    from .transfer.transfer import Selection, Transferred, Watch, copy_entries, read_local, select_local, select_remote
 
 __all__ = [
     "Accept",
@@ -201,3 +207,20 @@ __all__ = [
     "verify_blob",
     "watch_events",
 ]
+
+# Imported when they are asked for: scripts need them, and of training runs those that have a Redis.
+_LATE = {
+    ".stores.redis": ("RedisStore", "StreamTail", "advice"),
+    ".transfer.bundle": ("Truncated", "export_bundle", "import_bundle"),
+    ".transfer.transfer": (
+        "Selection", "Transferred", "Watch", "copy_entries", "read_local", "select_local", "select_remote",
+    ),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATE.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(module, __name__), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

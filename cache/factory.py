@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from .config.config import (
     Settings,
     journal_dir,
     local_verifier,
-    rank,
-    ranks_of,
     remote_readonly,
     remote_verifier,
     revocations_file,
@@ -34,14 +31,15 @@ from .stores.disk.folder import open_private
 from .stores.disk.locks import FileLeases
 from .stores.disk.store import DiskStore
 from .stores.memory import MemoryStore
-from .stores.redis import EventStream, Presence, RedisLease, RedisLeases, RedisStore, told_every
 from .tiers.access import Policy
 from .tiers.flight import Flights
-from .tiers.healing import Healing
 from .tiers.one_reader import OneReader
 from .tiers.publishing import OnPublished
 from .tiers.tiers import Cache
-from .typing import Held, Lease, Leases, Store, StoreUnavailable
+from .typing import Leases, Store, StoreUnavailable
+
+if TYPE_CHECKING:
+    from .stores.redis import RedisStore
 
 logger = logging.getLogger(__package__)
 ONLY_CHECKS = (
@@ -71,13 +69,9 @@ def open_journaled(settings: Settings) -> tuple[Cache, Journal | None]:
     sick = cache.health()
     stream = None
     if remote is not None and not remote.readonly:
-        stream = EventStream(
-            remote.clients,
-            namespace=settings.namespace,
-            ttl=settings.ttl,
-            usable=lambda: health.usable("redis", "read"),
-            failed=lambda error: health.failed("redis", "write", error),
-        )
+        from .remote import stream_beside
+
+        stream = stream_beside(remote, settings, health)
     # A folder that is not ours to write, or was refused, is not journaled in either.
     folder = None if "disk" in sick else journal_dir(settings)
     if folder is None and stream is None:
@@ -111,19 +105,10 @@ def _open(settings: Settings, on_published: OnPublished | None) -> tuple[Cache, 
             _told.add(settings.dir)
             logger.warning(ONLY_CHECKS)
         slow.append(remote)
-        job = ranks_of(settings)
-        leases = RedisLeases(remote.clients, namespace=settings.namespace, rank=rank(), job=job)
-        remote.token_of = leases.token_of
-        levels.append(_Guarded(leases, health))
-        healing = Healing(
-            Presence(remote, ttl=settings.ttl),
-            levels[-1],
-            health,
-            believed=policies["redis"].verifier,
-            readonly=remote.readonly or settings.mode is not Mode.READWRITE,
-            job=job,
-            skew=settings.skew,
-        )
+        from .remote import healing_beside, leases_beside
+
+        levels.append(leases_beside(remote, settings, health))
+        healing = healing_beside(remote, levels[-1], settings, health, policies["redis"].verifier)
         remote.warm_up()
     if settings.mode is not Mode.READWRITE:  # who does not look up, or does not publish, holds up nobody
         levels = []
@@ -160,12 +145,10 @@ def open_remote(settings: Settings) -> RedisStore | None:
     """The Redis of these settings, if they name one. Connects to nothing."""
     if settings.url is None:
         return None
-    return RedisStore(
-        settings.url,
-        namespace=settings.namespace,
-        ttl=settings.ttl,
-        readonly=remote_readonly(settings),
-        revoked=partial(learn_revocations, settings, known=revocations_of(settings)),
+    from .remote import open_store
+
+    return open_store(
+        settings, remote_readonly(settings), partial(learn_revocations, settings, known=revocations_of(settings))
     )
 
 
@@ -203,17 +186,20 @@ def _learning(
         revoked = revocations_of(settings)
         vouched = settings.keyring.verifier(unsigned=unsigned, namespace=settings.namespace, revocations=revoked)
         place = Place(store, policy.verifier, vouched, policy.readonly, policy.remote)
-        places.append(replace(place, connecting=store.connecting) if isinstance(store, RedisStore) else place)
+        connecting = getattr(store, "connecting", None)
+        places.append(place if connecting is None else replace(place, connecting=connecting))
     return ProfileStore(places, mode=settings.mode, strict=settings.strict, health=health, signer=signer)
 
 
 def _policies(settings: Settings) -> dict[str, Policy]:
     local, remote = local_verifier(settings), remote_verifier(settings)
-    return {
-        "memory": Policy(verifier=local),
-        "disk": Policy(settings.dir_mode is Mode.READONLY, local),
-        "redis": Policy(remote_readonly(settings), remote, remote=True, told_every=told_every(settings.ttl)),
-    }
+    policies = {"memory": Policy(verifier=local), "disk": Policy(settings.dir_mode is Mode.READONLY, local)}
+    if settings.url is not None:
+        from .remote import told_every
+
+        often = told_every(settings.ttl)
+        policies["redis"] = Policy(remote_readonly(settings), remote, remote=True, told_every=often)
+    return policies
 
 
 def _open_disk(settings: Settings, health: Health) -> DiskStore | None:
@@ -228,51 +214,3 @@ def _open_disk(settings: Settings, health: Health) -> DiskStore | None:
             raise
         health.failed("disk", "read", error)
         return None
-
-
-class _Guarded:
-    """Leases that are not asked for while their tier is sick, nor given back while it is silent. They expire."""
-
-    def __init__(self, leases: RedisLeases, health: Health) -> None:
-        self.name = leases.name
-        self.seconds = leases.seconds
-        self._leases = leases
-        self._health = health
-
-    def acquire(self, key: str, *, waits: bool = False) -> Lease | Held:
-        with self._noting():
-            found = self._leases.acquire(key, waits=waits)
-        return found if isinstance(found, Held) else _GuardedLease(found, self._answers)
-
-    def peek(self, key: str) -> Held | None:
-        with self._noting():
-            return self._leases.peek(key)
-
-    def _answers(self) -> bool:
-        """Not whether it may be written: one that refuses blobs can be told that nobody need wait for them."""
-        return self._health.usable(self.name, "read")
-
-    @contextmanager
-    def _noting(self) -> Iterator[None]:
-        if not self._health.usable(self.name, "write"):
-            raise self._health.error(self.name, "write")
-        try:
-            yield
-        except StoreUnavailable as error:
-            self._health.failed(self.name, "write", error)
-            raise
-
-
-class _GuardedLease(Struct, frozen=True):
-    lease: RedisLease
-    answers: Callable[[], bool]
-
-    @property
-    def token(self) -> int:
-        return self.lease.token
-
-    def release(self, *, ok: bool) -> None:
-        if self.answers():
-            self.lease.release(ok=ok)
-        else:
-            self.lease.abandon()

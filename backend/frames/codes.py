@@ -6,6 +6,7 @@ import builtins
 import contextlib
 import dis
 import itertools
+import marshal
 import random
 import re
 import string
@@ -32,40 +33,36 @@ def code_digest(code: types.CodeType) -> str:
     found = _digests.get(id(code))
     if found is None:
         try:
-            text = _text(code)
+            content = marshal.dumps(_plain(code), _ALIKE)
         except Uncacheable as bad:
             raise Refused(f"the code of {code.co_name}: {bad}") from None
-        found = _digests[id(code)] = (code, sha256_hex(text.encode("utf-8", "surrogatepass"))[:16])
+        found = _digests[id(code)] = (code, sha256_hex(content)[:16])
     return found[1]
 
 
-def _text(code: types.CodeType) -> str:
+# The newest format of `marshal` in which equal values are equal bytes: later ones say what is one object, or interned.
+_ALIKE = 2
+_EXACT = frozenset(map(type, (None, True, 0, b"", "", ...)))
+
+
+def _plain(code: types.CodeType) -> tuple[Any, ...]:
     """What `hashing.meaning` says, and what code may say of itself (`inner.__name__`, `locals()`), and sets in the
-    order in which it goes over them. In Python's own words where these are exact: a restore asks for a thousand.
+    order in which it goes over them. As Python has it: a restore asks for a thousand.
     """
-    said = (
-        code.co_code.hex(),
-        getattr(code, "co_exceptiontable", b"").hex(),
+    return (
+        (code.co_code, getattr(code, "co_exceptiontable", b"")),
         (code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
         (code.co_name, getattr(code, "co_qualname", "")),
         (code.co_varnames, code.co_names, code.co_freevars, code.co_cellvars),
+        *[value if type(value) in _EXACT else _constant(value) for value in code.co_consts],
     )
-    return f"{said}[{', '.join(map(_constant, code.co_consts))}]"
 
 
-def _constant(value: Any) -> str:
-    kind = type(value)
-    if kind is str:
-        return f"{len(value)} {value}"  # docstrings are long
-    if kind in _EXACT:
-        return repr(value)
+def _constant(value: Any) -> tuple[Any, ...]:
     if isinstance(value, types.CodeType):
-        return f"<code {_text(value)}>"
+        return _plain(value)
     of_numbers = isinstance(value, frozenset) and {*map(type, value)} <= {bool, int, float}
-    return f"{encode(value)} {value if of_numbers else ''}"
-
-
-_EXACT = frozenset(map(type, (None, True, 0, b"", ...)))
+    return encode(value), f"{value}" if of_numbers else ""
 
 
 def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:

@@ -22,6 +22,7 @@ from warmgraph.hashing import comes_with_torch, sha256_hex
 from ..torch_api.frames.plain import NotServed
 
 _INSTALLED = ("site-packages", "dist-packages")
+_WITHIN = [f"{os.sep}{folder}{os.sep}" for folder in _INSTALLED]
 # Module -> digest of its file as it was first looked at, and under which load; None: not the user's.
 _known: dict[str, tuple[Any, str] | None] = {}
 _NOT_YET: Any = object()
@@ -61,7 +62,7 @@ def _digest(name: str, file: Any) -> str | None:
         return None
     if not isinstance(file, str):
         return _of_main() if name == "__main__" else None
-    if comes_with_torch(file) or is_installed(file):
+    if is_installed(file) or comes_with_torch(file):
         return None
     if file.endswith(tuple(EXTENSION_SUFFIXES)) and not _is_found_by_name(name, file):
         return None  # kernels that were compiled just now
@@ -76,7 +77,7 @@ def _digest(name: str, file: Any) -> str | None:
 
 def is_installed(file: str) -> bool:
     """Whether a package that was installed brings it."""
-    return any(f"{os.sep}{folder}{os.sep}" in file for folder in _INSTALLED)
+    return any(map(file.__contains__, _WITHIN))
 
 
 def _is_found_by_name(name: str, file: str) -> bool:
@@ -101,7 +102,7 @@ def _installed() -> str:
         except OSError:  # installed by something else than pip
             lines = []
         name = record.parent.name.encode()
-        code = sorted([line for line in lines if b"__pycache__" not in line])
+        code = sorted([line for line in lines if line[-1:] != b","])  # others have no hash: bytecode, and RECORD itself
         # Not what differs with how a package was installed, nor scripts and links, which hold paths of this host.
         for prefix in (name + b"/", b"..", b"__editable__"):
             del code[bisect_left(code, prefix) : bisect_left(code, prefix + b"\xff")]

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 12
+FORMAT = 13
 _MAX_ITEMS = 2_000_000
 
 

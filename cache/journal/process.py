@@ -7,7 +7,6 @@ from typing import Any
 
 from ..process.writer import EXIT_SECONDS, flush_all
 from ..stores.circuit_breaker import sick_tiers
-from ..stores.redis import events_lost
 from .counts import Counts, Tally
 from .events import Event
 from .journal import Journal
@@ -54,6 +53,8 @@ def stats() -> dict[str, Any]:
 
     sick: by tier, why it is not used at present. events_lost: how many did not get to the fleet's journal.
     """
+    from ..stores.redis import events_lost  # imported late: 3 ms
+
     return as_plain(_tally.counts()) | {"sick": sick_tiers(), "events_lost": events_lost()}
 
 

@@ -16,6 +16,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -24,9 +25,11 @@ from ..process.exits import ending
 from ..process.forks import reset_in_child
 from ..process.writer import Writer
 from ..stores.circuit_breaker import Health, Use
-from ..stores.redis import Presence
 from ..typing import Entry, Held, Lease, Leases, Store, StoreUnavailable
 from .reading import Complete, read_complete
+
+if TYPE_CHECKING:
+    from ..stores.redis import Presence
 
 logger = logging.getLogger(__package__)
 

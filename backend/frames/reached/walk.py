@@ -49,7 +49,7 @@ _OF_PROCESS = frozenset(
 )
 
 
-_TEXTS, _SINGLE = (str, bytes), (bool, type(None))
+_NUMBERS, _TEXTS, _SINGLE = (int, float), (str, bytes), (bool, type(None))
 
 
 class Walk:
@@ -67,6 +67,7 @@ class Walk:
         self.kinds: dict[int, Any] = {}  # what `objects` found of a class, by its id
         self._counts: dict[Any, dict[str, bool]] = {}  # whether a name does
         self._programs: dict[int, bool] = {}  # by the id of a class
+        self._numbered = set(ALWAYS_NUMBERED)  # ids of classes whose objects never come by name
         self._numbers: dict[int, int] = {}
         self._objects: list[Any] = []  # by number; alive, so that no id is used twice
         self._from: list[tuple[int, str]] = []
@@ -116,10 +117,12 @@ class Walk:
 
     def item(self, holder: int, key: Any, value: Any) -> str:
         """A value under a key of what has the id `holder`."""
-        label = str(key) if id(type(key)) in PLAIN else type(key).__name__
-        if type(value) in (int, float) and id(type(key)) in PLAIN and (holder, key) in self._free:
+        kind = type(key)
+        if kind is not str and id(kind) not in PLAIN:
+            return self.ref(value, kind.__name__)
+        if type(value) in _NUMBERS and (holder, key) in self._free:
             return type(value).__name__
-        return self.ref(value, label)
+        return self.ref(value, key if kind is str else str(key))
 
     def ref(self, value: Any, label: str) -> str:
         """A value, as its holder says it: plain data by value, what comes by name by name, an object by its number."""
@@ -128,7 +131,7 @@ class Walk:
             text = f"{kind.__name__}:{exact(value)}" if kind not in _TEXTS or len(value) < _LONG else _shortened(value)
             by_identity = (self._names and kind not in _SINGLE) or value != value
             return f"{text}#{self._number(value, label)}" if by_identity else text
-        name = self._by_name(value, kind) if id(kind) not in ALWAYS_NUMBERED else None
+        name = self._by_name(value, kind) if id(kind) not in self._numbered else None
         return name if name is not None else f"#{self._number(value, label)}"
 
     def named(self, holder: Any, held: Mapping[Any, Any], always: Collection[str] = ()) -> Iterator[str]:
@@ -136,7 +139,7 @@ class Walk:
 
         always: names that count in any case.
         """
-        everything = self.everything and self._is_programs(holder)
+        everything, at = self.everything and self._is_programs(holder), id(holder)
         known = self._counts.setdefault((everything, frozenset(always)), {})
         for key, value in list(held.items()):
             if type(key) is not str:
@@ -148,7 +151,7 @@ class Walk:
                 counts = counts and not (is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo"))
                 known[key] = counts
             if counts:
-                yield f"{key}={self.item(id(holder), key, value)}"
+                yield f"{key}={self.item(at, key, value)}"
 
     def _is_programs(self, holder: Any) -> bool:
         kind = holder if isinstance(holder, type) else type(holder)
@@ -188,6 +191,7 @@ class Walk:
         if issubclass(kind, OPERATORS):
             return f"{value} {self._on(value)}"
         if kind is not types.FunctionType and not issubclass(kind, (type, types.ModuleType)):
+            self._numbered.add(id(kind))
             return None
         found = self._said.get(id(value))
         if found is None:

@@ -142,10 +142,10 @@ def exchanged_sharding() -> dict[str, str]:
     changed = [operator for operator in {*before, *now} if before.get(operator) is not now.get(operator)]
     found = {f"handler of {operator}": _path(now.get(operator)) for operator in changed}
     for name, table in sharding_rules().items():
-        paths = {f"{name} of {operator}": _path(getattr(rule, "func", rule)) for operator, rule in table.items()}
-        found |= {
-            entry: path for entry, path in paths.items() if path.startswith("torch.distributed.tensor.experimental.")
-        }
+        for operator, rule in table.items():
+            path = _path(getattr(rule, "func", rule))
+            if path.startswith("torch.distributed.tensor.experimental."):
+                found[f"{name} of {operator}"] = path
     return found
 
 

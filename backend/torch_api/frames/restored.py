@@ -17,6 +17,7 @@ from torch._dynamo import output_graph as dynamo_graph
 from torch._guards import TracingContext
 
 from .plain import Refused
+from .quickly import answering_at_once
 from .sources import Source
 from .state import convert_frame
 
@@ -157,7 +158,8 @@ class Restored:
             raise Refused(f"its guards do not hold: {str(failed)[:300]}")
 
     def _build(self, fail: Any, keep: Any, known: dict[Source, Any]) -> Any:
-        return _Checks(known, self._code, self._graph, self._entries, fail, keep, shape_code_parts=self._shape)
+        with answering_at_once():
+            return _Checks(known, self._code, self._graph, self._entries, fail, keep, shape_code_parts=self._shape)
 
     def build_guards(self, code: Any, hooks: Any = None, **_: Any) -> Any:
         """As `DynamoOutput.build_guards`. A user's filter only takes guards away: what held before holds with fewer."""

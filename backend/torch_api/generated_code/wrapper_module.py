@@ -47,7 +47,7 @@ def run_module(source: str, bytecode: bytes | None, constants: Mapping[str, Any]
     exec(code, module.__dict__)  # noqa: S102
     if module.__dict__.get("extern_kernels") is extern_kernels:
         # Looked up at every call: plain attributes, which the interpreter finds faster than ours.
-        names = set(re.findall(r"\bextern_kernels\.(\w+)", source))
+        names = set(re.findall(r"extern_kernels\.(\w+)", source))
         module.__dict__["extern_kernels"] = SimpleNamespace(**{name: getattr(extern_kernels, name) for name in names})
     for name, value in constants.items():
         setattr(module, name, value)
