@@ -11,7 +11,6 @@ from torch.fx import GraphModule
 from warmgraph.cache import Mode, Reason, Settings, reset_in_child, settings
 
 from .collection import make_old, uncollected
-from .compilers.aot_cudagraphs import CudaGraphs
 from .compilers.inductor import Inductor
 from .engine import Engine, refusal_of
 from .pgo.profiles import FrameProfiles, watch_sizes
@@ -167,7 +166,14 @@ def _watch_frames() -> None:
 
 
 warmgraph = Backend(Inductor())
-warmgraph_cudagraphs = Backend(CudaGraphs())
+
+
+def __getattr__(name: str) -> Any:
+    if name == "warmgraph_cudagraphs":  # few name it
+        from .compilers.aot_cudagraphs import CudaGraphs
+
+        return globals().setdefault(name, Backend(CudaGraphs()))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @functools.lru_cache(maxsize=1)

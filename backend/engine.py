@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,7 +33,9 @@ from .torch_api.loading import is_to_be_saved
 from .torch_api.ranks import ddp
 from .torch_api.ranks.collectives import collective_seconds
 from .typing import Bypass, Compiled, Compiler, NotSerialisable, Request, Run
-from .verify.verified import Verdict, VerifiedHit
+
+if TYPE_CHECKING:
+    from .verify.verified import Verdict, VerifiedHit
 
 
 class Found(Struct, frozen=True):
@@ -191,6 +193,8 @@ class Engine(Struct):
 
     def _verified(self, run: Run, hit: Hit, request: Request) -> Run:
         """`run`, which will be compared with a fresh compile and set aside if they differ."""
+        from .verify.verified import VerifiedHit  # few runs verify
+
         again = Report(self.journal, request.report.place, self.compiler.name)
         again.key(request.key)
 

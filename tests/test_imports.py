@@ -139,7 +139,7 @@ def test_private_torch_elsewhere_is_found(planted):
 # What each may import, of the packages and modules beside it: those before it.
 ORDER = {
     "hashing": "torch_names origin key encoding source_code parts cache_hash build",
-    "cache": "typing process format config stores profiles tiers journal transfer factory",
+    "cache": "typing process format config stores profiles tiers journal transfer remote factory",
     "backend": """
         torch_api process_cache reporting typing pgo artifact key verify cudagraphs compilers frames engine backend vllm
     """,

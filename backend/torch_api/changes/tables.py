@@ -163,7 +163,12 @@ def _split(tables: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
 
 def _target(target: Any) -> str:
     """A key of a table: mostly an operator, at times a function or a text."""
+    if isinstance(target, operators.OpOverload):
+        return _text_of(target)
     return f"{target.__module__}.{target.__qualname__}" if isinstance(target, _NAMED) else str(target)
+
+
+_text_of = functools.cache(str)  # an operator stands in several tables
 
 
 _NAMED = (types.FunctionType, types.BuiltinFunctionType, type)
