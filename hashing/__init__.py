@@ -8,13 +8,14 @@ from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .encoding.values import attributes_of, is_named_tuple
 from .key import KEY_VERSION, PART_NAMES, Key, Part
-from .origin import comes_with_torch, foreign, is_generated_by_torch, is_torch_or_stdlib
+from .origin import comes_with_torch, foreign, is_generated_by_torch, is_looked_after, is_torch_or_stdlib
 from .parts.allowed import is_allowed_call
 from .parts.ambient import ambient_state
 from .parts.graph import HOOKS, graph_modules, meta_value
 from .parts.hooks import Hook
 from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
+from .parts.tensors import held_tensor
 from .parts.toolchain import package_facts, toolchain
 from .source_code.described import describe, described, describes_operators
 from .source_code.digest import source_digest
@@ -60,6 +61,8 @@ __all__ = [
     "is_higher_order",
     "is_named_tuple",
     "is_of_ranks",
+    "held_tensor",
+    "is_looked_after",
     "is_torch_or_stdlib",
     "key_of",
     "lifted_tensors",

@@ -235,10 +235,17 @@ def replaced_within(code: Any) -> dict[str, Any]:
     if isinstance(code, type):
         for base in code.__mro__:
             found |= _foreign_members(base, f"method of {base.__qualname__}: ")
-        return found
     module = getattr(code, "__module__", None) or ""
     space = sys.modules.get(module)
-    if module.partition(".")[0] == "torch" or not is_torch_or_stdlib(module) or space is None or module == "builtins":
+    of_torch = module.partition(".")[0] == "torch"
+    if (
+        space is None
+        or module == "builtins"
+        or not is_torch_or_stdlib(module)
+        or (isinstance(code, type) and not of_torch)
+    ):
+        return found
+    if of_torch and (is_looked_after(module) or module.startswith(torch_names.CORE)):
         return found
     for name, value in tuple(vars(space).items()):
         if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and foreign(value) is not None:
@@ -257,6 +264,14 @@ def _foreign_members(code: type, where: str) -> dict[str, Any]:
         for name, value in tuple(vars(code).items())
         if isinstance(value, kinds) and foreign(value) is not None
     }
+
+
+def is_looked_after(module: str) -> bool:
+    """Whether the functions of a module of torch's are compared with torch as installed, for each key."""
+    return module == "torch" or module in torch_names.LOOKED_AFTER or module.startswith(_BELOW)
+
+
+_BELOW = tuple(f"{name}." for name in torch_names.LOOKED_AFTER)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -55,3 +55,16 @@ AUTOGRAD_NODE, AUTOGRAD_NODES = "Op", "ops"  # the class of what stands for one 
 # What starts a compiled backward, and what that closes over.
 BACKWARD_PROLOGUE = "AutogradCompilerInstance.proxy_call_aot_backward.<locals>.call_aot_bwd_prologue"
 PROLOGUE_FUNCTION = "bw_prologue_fn"
+
+# Modules, with those below them, whose functions are compared with torch's as installed before each key
+# (`backend/torch_api/changes/functions.py`). Some run only while a graph is traced: those of DTensors.
+LOOKED_AFTER = frozenset(
+    """
+    torch._inductor torch._functorch torch._decomp torch._refs torch._prims torch._prims_common torch._utils
+    torch._VF torch.autograd torch._dynamo.backends torch.nn._reduction torch._meta_registrations torch._subclasses
+    torch._higher_order_ops torch._library torch._ops torch._dispatch torch._guards torch._tensor torch._native
+    torch._vmap_internals torch.distributed.tensor torch.distributed.device_mesh
+    torch.distributed._functional_collectives torch.fx torch.functional torch.nn.functional torch.special
+    torch.linalg torch.fft torch.amp torch.nested torch.utils._sympy torch.utils._python_dispatch
+    """.split()
+)

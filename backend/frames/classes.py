@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from warmgraph.hashing import is_torch_or_stdlib, sha256_hex
+from warmgraph.hashing import comes_with_torch, is_torch_or_stdlib, sha256_hex
 
 from ..torch_api.frames.plain import Refused, stands_by_name
 from ..torch_api.frames.ran import is_users
@@ -162,23 +162,30 @@ def _registered(cls: type) -> list[str]:
 
 
 def _comes_with_import(cls: type, registered: type) -> bool:
-    """Whether there is no process that has `registered` and in which it does not count as a `cls`: the module of an
-    installed package, which torch may import to compile and not to load, registers it where it makes it.
+    """Whether there is no process that has `registered` and in which it does not count as a `cls`: a module of Python's
+    or of an installed package, which torch may import to compile and not to load, registers it where one of them is
+    made.
     """
-    module = sys.modules.get(registered.__module__)
-    if getattr(module, registered.__qualname__, None) is not registered:
-        return False
-    for path, name in _registrations(str(getattr(module, "__file__", ""))):
-        with contextlib.suppress(AttributeError):
-            if name == registered.__name__ and operator.attrgetter(path)(module) is cls:
-                return True
+    if registered.__module__ in _REGISTER_IN_C:
+        return True
+    made = sys.modules.get(registered.__module__)
+    modules = [made] if getattr(made, registered.__qualname__, None) is registered else []
+    for module in (*modules, sys.modules.get(_HOME.get(cls.__module__, cls.__module__))):
+        for path, name in _registrations(str(getattr(module, "__file__", ""))):
+            with contextlib.suppress(AttributeError):
+                if name == registered.__name__ and operator.attrgetter(path)(module) is cls:
+                    return True
     return False
+
+
+_HOME = {"collections.abc": "_collections_abc"}
+_REGISTER_IN_C = ("array", "decimal")
 
 
 @functools.cache
 def _registrations(file: str) -> list[tuple[str, str]]:
     """(abstract class, as the module calls it; class) of each class that it registers in a line of its own."""
-    if not is_installed(file):
+    if not (is_installed(file) or comes_with_torch(file)):
         return []
     try:
         text = Path(file).read_text("utf-8")
@@ -192,7 +199,7 @@ _DECORATED = re.compile(r"^@([\w.]+)\.register\n(?:@.*\n)*class (\w+)", re.MULTI
 
 
 def counted(cls: type) -> str:
-    """Users' classes that count as subclasses of an abstract one, or of its subclasses, by registration alone."""
+    """Classes that a program registered with an abstract one, or with its subclasses: they count by that alone."""
     if not isinstance(cls, abc.ABCMeta):
         return ""
     waiting: list[Any] = [cls]
@@ -203,9 +210,18 @@ def counted(cls: type) -> str:
         if one not in seen and isinstance(one, abc.ABCMeta):
             seen.add(one)
             found.update(_registered(one))
+            if one is not cls and not is_library(one.__module__) and _answers_itself(one):
+                found.add(f"asks {name_of(one)}")
             waiting += type.__subclasses__(one)
-    users = sorted(text for text in found if not is_library(text.removeprefix("counts ")))
-    return f" {users}" if users else ""
+    return f" {sorted(found)}" if found else ""
+
+
+def _answers_itself(cls: type) -> bool:
+    """Whether it decides by itself what counts as a subclass: who asks an abstract class asks all below it."""
+    return "__subclasshook__" in vars(cls) or any(
+        {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_library(base.__module__)
+        for base in type(cls).__mro__
+    )
 
 
 def refuse_own_checks(cls: type) -> None:
@@ -249,6 +265,11 @@ def _goes_by_name(cls: type) -> bool:
 
 def name_of(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def function_name(function: Any) -> str:
+    """Where a function says it is from, and where it looks for globals: `functools.wraps` lends it another's module."""
+    return f"{function.__module__}.{function.__qualname__} {function.__name__} {function.__globals__.get('__name__')}"
 
 
 def is_heap_type(cls: type) -> bool:

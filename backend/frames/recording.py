@@ -90,6 +90,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         table.number(source)
     surfaces = _surfaces((source for source in sources if source not in empty), look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
+    if seen.inlined.get(frame.code, frame.globals) is not frame.globals:
+        raise Refused(f"it folds in {frame.code.co_name}, which two modules have alike")
     refuse_chance(_codes(frame, seen), seen)
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
     inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})

@@ -24,7 +24,7 @@ from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import PYTREE_TYPES, is_pytree_registry, marks_of, ranks_text
 from ..torch_api.frames.tensors import is_dtensor
-from .classes import is_known, is_librarys
+from .classes import function_name, is_known, is_librarys
 from .held import keys_of
 from .tensors import asks_for_storages, spec_text, tensor_text
 from .values import Values
@@ -128,7 +128,7 @@ def _closure(look: Looking, source: Source, arguments: Arguments) -> str:
     if not hasattr(value, "__code__"):
         return look.values.identity(value)
     # Its defaults and its closure have guards of their own.
-    return f"{value.__module__}.{value.__qualname__} {look.values.code(value.__code__)} {marks_of(value)}"
+    return f"{function_name(value)} {look.values.code(value.__code__)} {marks_of(value)}"
 
 
 @_rule("EQUALS_MATCH", "CONSTANT_MATCH", "BOOL_MATCH", "NONE_MATCH")

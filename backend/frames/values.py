@@ -25,7 +25,16 @@ from warmgraph.hashing import sha256_hex
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of, operators_in, ranks_text
-from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
+from .classes import (
+    Classes,
+    counted,
+    function_name,
+    is_heap_type,
+    is_told_by_type,
+    module_of,
+    name_of,
+    refuse_own_checks,
+)
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
 from .held import (
     DESCRIPTORS,
@@ -117,8 +126,7 @@ class Values:
         self._busy.add(id(function))
         self.functions[id(function)] = function
         try:
-            name = f"{function.__module__}.{function.__qualname__} {function.__name__}"
-            parts = [name, self.code(function.__code__), marks]
+            parts = [function_name(function), self.code(function.__code__), marks]
             parts += [self._held(value, strict) for value in (function.__defaults__, function.__kwdefaults__)]
             parts += [self._cell(cell, strict) for cell in function.__closure__ or ()]
             parts += [f"{name}={self._hung(name, held)}" for name, held in vars(function).items() if name != _DISABLED]

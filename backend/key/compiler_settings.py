@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from warmgraph.hashing import Uncacheable, foreign, is_torch_or_stdlib, sha256_hex
+from torch.fx import GraphModule, Node
+from warmgraph.hashing import Uncacheable, foreign, graph_modules, is_torch_or_stdlib, sha256_hex
 
 from ..torch_api import compile as compat
 from ..torch_api.settings import (
@@ -110,6 +111,36 @@ def settings_in_force() -> dict[str, Any]:
     if partitions_are_wrapped():
         found["partitions_are_wrapped"] = True
     return found
+
+
+def seen_by_passes(gm: GraphModule, found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a graph's own passes may look at and nothing else of a key says: modules, and before AOTAutograd, names.
+
+    found: as `settings_in_force` gives it.
+    """
+    if not any(_is_own(value) for value in found.values()):
+        return {}
+    before = _is_own(found.get("inductor.pre_grad_custom_pass"))
+    lines = [
+        f"{node.name if before else ''} {[[str(part) for part in place] for place in _modules_of(node)]}"
+        for module in graph_modules(gm)
+        for node in module.graph.nodes
+    ]
+    return {"seen by passes": sha256_hex("\n".join(lines).encode())}
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a setting is, or holds, a pass with a `uuid`. vLLM's look at no names: its layers are compiled once."""
+    if isinstance(value, (list, tuple)):
+        if value[:1] == ["uuid"]:
+            return not value[1].startswith("vllm.")
+        return any(map(_is_own, value))
+    return isinstance(value, dict) and any(map(_is_own, value.values()))
+
+
+def _modules_of(node: Node) -> list[Any]:
+    found = node.meta.get("nn_module_stack")
+    return list(found.values()) if isinstance(found, dict) else []
 
 
 # Of `torch.compiler.config`: where profiles are kept, and what has reached the graph before it comes here.

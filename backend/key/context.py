@@ -15,7 +15,7 @@ from ..torch_api.entrances.compiled_autograd import gradients, in_region
 from ..torch_api.entrances.specialized import assumed, is_specialized, shown
 from ..torch_api.generated_code import wrapper_module
 from ..torch_api.ranks import places
-from .compiler_settings import settings_in_force
+from .compiler_settings import seen_by_passes, settings_in_force
 from .custom_code import custom_code, triton_kernel
 from .saved_tensors_hooks import inlined_hooks
 
@@ -28,12 +28,13 @@ def key_context(
     settings: what reaches this backend's code beside the settings that reach all.
     """
     env = compat.shape_env(inputs)
-    again = is_specialized(gm, env)
+    again, in_force = is_specialized(gm, env), settings_in_force()
     return KeyContext(
         compiler={
             "backend": backend,
             "format": wrapper_module.FORMAT,
-            **settings_in_force(),
+            **in_force,
+            **seen_by_passes(gm, in_force),
             **(settings or {}),
             **places.rank_in_code(),
             **({"compiled autograd": True} if in_region() else {}),

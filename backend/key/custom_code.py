@@ -16,6 +16,7 @@ from warmgraph.hashing import (
     encode,
     foreign,
     graph_modules,
+    held_tensor,
     making_a_key,
     once_per_key,
     package_text,
@@ -40,8 +41,8 @@ def custom_code(gm: GraphModule) -> dict[str, Any]:
     found = _replacements()
     for module in graph_modules(gm):
         for node in module.graph.nodes:
-            for overload in operators.users_operators(node.target):
-                if (name := overload.name()) not in found:
+            for overload in operators.overloads(node.target):
+                if not _comes_with_torch(overload) and (name := overload.name()) not in found:
                     found[name] = _describe_operator(overload)
     return found
 
@@ -77,8 +78,12 @@ def _part_of_torch(value: Any) -> str | None:
     """Text of operators, and of what torch's own wrappers hold beside functions."""
     if is_pattern(value):
         return f"pattern {pattern_text(value)}"
-    if isinstance(value, torch.Tensor):
-        return f"tensor {value.dtype} {value.device} {list(value.shape)}"
+    if isinstance(value, torch.Tensor):  # torch's own are examples for patterns
+        return (
+            f"tensor {value.dtype} {value.device} {list(value.shape)}"
+            if operators.is_fake(value)
+            else held_tensor(value)
+        )
     if value is compat.counters:
         return "counters"  # of torch's own statistics
     tables = {**registered.base_tables(), **registered.inductor_tables(), **registered.growing_tables()}
@@ -86,6 +91,16 @@ def _part_of_torch(value: Any) -> str | None:
         if value is table:
             return f"table {name}"  # described for itself
     return _inner_operator(frozenset(), value)
+
+
+def _comes_with_torch(overload: Any) -> bool:
+    if overload.namespace not in TORCH_NAMESPACES:
+        return False
+    if operators.is_defined_outside(overload):
+        raise Uncacheable(
+            f"operator {overload.name()} is the program's, in a namespace of torch's: give it another one"
+        )
+    return True
 
 
 def _refuse_autotuned(overload: Any) -> None:
@@ -144,7 +159,7 @@ def _reached_operator(value: Any) -> str | None:
 def _inner_operator(within: frozenset[str], value: Any) -> str | None:
     """An operator that another one's backward or fake calls. One that leads back to itself is described already."""
     found = [value._opoverload] if isinstance(value, operators.CustomOpDef) else operators.overloads(value)
-    if not found or found[0].namespace in TORCH_NAMESPACES:
+    if not found or _comes_with_torch(found[0]):
         return None
     told = {one.name(): None if one.name() in within else _describe_operator(one, within) for one in found}
     return f"operators {encode(told)}"

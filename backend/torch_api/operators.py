@@ -18,7 +18,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket, _highe
 from torch._prims_common import _computation_dtype_map
 from torch._subclasses import fake_impls
 from torch.fx import GraphModule
-from warmgraph.hashing import TORCH_NAMESPACES, graph_modules, is_torch_or_stdlib
+from warmgraph.hashing import TORCH_NAMESPACES, comes_with_torch, foreign, graph_modules, is_torch_or_stdlib
 
 __all__ = [
     "OPDEFS",
@@ -147,6 +147,23 @@ def overload_named(name: str) -> Any:
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+
+
+def is_defined_outside(overload: Any) -> bool:
+    """Whether a program defined an operator of one of torch's namespaces."""
+    if not overload._defined_in_python:
+        return False
+    made = OPDEFS.get(overload.name().partition(".")[0])
+    if made is not None:
+        return foreign(made._init_fn) is not None
+    lines = torch._C._dispatch_dump(overload.name()).splitlines()
+    file = next((line for line in lines if line.startswith("debug: ")), "").rpartition("registered at ")[2]
+    file = file.partition(".py:")[0] + ".py"
+    return file == torch.library.__file__ or not comes_with_torch(file)
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, torch._subclasses.FakeTensor)
 
 
 def is_users(target: Any) -> bool:

@@ -5,7 +5,9 @@ Steps of the walk in `source.py`, which says what is found.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import itertools
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -14,7 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from ..encoding.encode import Uncacheable, encode
-from ..encoding.targets import TORCH_NAMESPACES, is_operator
+from ..encoding.targets import TORCH_NAMESPACES, is_higher_order, is_operator
 from ..encoding.values import place_of
 from ..origin import is_torch_or_stdlib
 from .owners import Owners
@@ -75,12 +77,23 @@ def attribute(walk: Walk, owner: Any, name: str) -> None:
 
 
 def _hung(walk: Walk, owner: Any, name: str, value: Any) -> None:
-    """On an object: plain, or a user's; torch's own is said with what the object stands for."""
+    """On an object. What torch keeps on its operators is said with what they stand for."""
     try:
         walk.say(f"{name} {encode(value)}")
     except Uncacheable:
-        if is_code(value) or not is_torch_or_stdlib(type(value).__module__):
+        torchs = is_torch_or_stdlib(type(value).__module__) and (is_operator(owner) or is_higher_order(owner))
+        if not torchs or is_code(value) or (isinstance(value, _CONTAINERS) and name not in _kept_on_operators()):
             walk.inside(owner, f"attribute {name}", value)
+
+
+_CONTAINERS = (list, dict, tuple, set, frozenset, functools.partial, torch.Tensor)
+
+
+@functools.cache
+def _kept_on_operators() -> frozenset[str]:
+    """What torch itself keeps on an operator."""
+    known = (torch.ops.aten.add, torch.ops.aten.add.Tensor, torch.ops.higher_order.cond)
+    return frozenset(itertools.chain(*map(vars, known)))
 
 
 def path_from(walk: Walk, value: Any, path: tuple[str, ...]) -> None:

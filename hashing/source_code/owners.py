@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
+from ..encoding.targets import TORCH_NAMESPACES
 from ..origin import foreign, is_torch_or_stdlib, named_by_torch
 from .once import given, note_asked
 from .references import Reach
 from .saying import SAYING, is_code
 
 _ASKING = ("asks", "asks_any")
+_BETWEEN = re.compile(r"\.|::|/")  # names in a text that leads to something
 
 
 class Owners:
@@ -83,16 +86,22 @@ class Owners:
             return self._of_module(owner, names)
         slots = {name for name, value in vars(owner).items() if isinstance(value, types.MemberDescriptorType)}
         there: set[str] = {*vars(owner)} - BOOKKEEPING - _ALREADY_SAID - slots
-        if _is_torchs_own(owner):  # what a user hung on it; its own is said by its name
-            there = {name for name in there if not is_torchs_attribute(vars(owner)[name])}
-        elif self.asks_any and isinstance(owner, (type, types.FunctionType)):
+        torchs = _is_torchs_own(owner)
+        if self.asks_any and not torchs and isinstance(owner, (type, types.FunctionType)):
             names |= there
-        return (there & names) | self._by_words(there) | {name for name in SAYING & names if hasattr(owner, name)}
+        found = (there & names) | self._by_words(there)
+        if torchs:  # what a user hung on it; its own is said by its name
+            found = {name for name in found if not is_torchs_attribute(vars(owner)[name])}
+        return found | {name for name in SAYING & names if hasattr(owner, name)}
 
     def _of_module(self, owner: types.ModuleType, names: set[str]) -> set[str]:
         there = vars(owner).keys() - _OF_MODULES
+        if type(owner) is not types.ModuleType and owner is not torch.ops and is_torch_or_stdlib(owner.__name__):
+            there |= {name for name in names if hasattr(owner, name)}  # a setting, which its class looks up
         if owner is torch.ops:
             there = {name for name in there if isinstance(vars(owner)[name], types.ModuleType)}
+            if self.asks_any:
+                names = names | (there - TORCH_NAMESPACES)
         elif self.asks_any and not is_torch_or_stdlib(owner.__name__):
             return there
         return (there & names) | self._by_words(there) | ({"__file__", "__doc__"} & self.names & vars(owner).keys())
@@ -100,7 +109,7 @@ class Owners:
     def _by_words(self, there: Iterable[str]) -> set[str]:
         if not self.asks:
             return set()
-        words = {part for word in self.words for part in word.split(".")}
+        words = {part for word in self.words for part in _BETWEEN.split(word)}
         begins = tuple(self.parts | {word for word in words if word.endswith("_") and word.strip("_")})
         ends = tuple(self.parts | {word for word in words if word.startswith("_") and word.strip("_")})
         return {name for name in there if name in words or name.startswith(begins) or name.endswith(ends)}

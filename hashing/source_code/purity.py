@@ -42,6 +42,9 @@ _IMPURE_NAMES = frozenset(
     posixpath.exists posixpath.isfile posixpath.isdir posixpath.islink posixpath.realpath posixpath.abspath
     posixpath.expanduser posixpath.expandvars posixpath.getsize posixpath.getmtime posixpath.ismount posixpath.lexists
     genericpath.exists genericpath.isfile genericpath.isdir genericpath.getsize genericpath.getmtime
+    posixpath.relpath posixpath.samefile posixpath.sameopenfile genericpath.getctime genericpath.getatime
+    genericpath.samefile genericpath.sameopenfile genericpath.lexists inspect.getabsfile inspect.findsource
+    inspect.getframeinfo inspect.getinnerframes
     threading.current_thread threading.get_ident threading.local threading.active_count threading.enumerate
     threading.main_thread threading.get_native_id _thread.get_ident _thread._local _thread.get_native_id
     threading.currentThread threading.activeCount
@@ -88,8 +91,14 @@ _FACTS = {
     "torch.distributed.is_available": "initialized",
     "torch.distributed.distributed_c10d.is_initialized": "initialized",
     "torch.distributed.distributed_c10d.get_world_size": "world",
-    "torch.get_autocast_dtype": "autocast",
-    "torch._C.get_autocast_dtype": "autocast",
+    "torch.amp.autocast_mode.autocast": "autocast",  # without a dtype it takes the one that is set
+    "torch.cpu.amp.autocast_mode.autocast": "autocast",
+    "torch.cuda.amp.autocast_mode.autocast": "autocast",
+    **{
+        f"{module}.get_autocast_{device}dtype": "autocast"
+        for module in ("torch", "torch._C")
+        for device in ("", "cpu_", "gpu_", "xla_", "ipu_", "hpu_")
+    },
     "torch.get_num_threads": "threads",
     "torch.get_num_interop_threads": "threads",
     "torch._C.get_num_threads": "threads",

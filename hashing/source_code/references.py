@@ -21,11 +21,13 @@ from ..encoding.encode import encode
 
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _FREE = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
-_ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 _STORE = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
-_UNSAID = frozenset({"__name__", "__qualname__", "__module__"})  # what a class body looks up to name itself
+# What a class body looks up to name itself; a function asks for a global of that name.
+_UNSAID = frozenset(("LOAD_NAME", name) for name in ("__name__", "__qualname__", "__module__"))
 _ASKING = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
 _TABLES = frozenset({"vars", "__dict__"})
+_SAYING = frozenset({"str", "repr", "ascii", "format"})  # of a function or class, what it is called
 _ASKING_ANY = frozenset({"dir", "__getattribute__", "getmembers", "getattr_static"})
 
 
@@ -83,6 +85,7 @@ def reach_of(code: types.CodeType) -> Reach:
     attributes: set[str] = set()
     paths: set[tuple[str, ...]] = set()
     imports: list[Import] = []
+    by_place = False
     for nested in _codes(code):
         before: list[Any] = [None, None]  # the instructions before this one
         outer = {*code.co_freevars}  # what an enclosing function outside `code` owns
@@ -94,8 +97,8 @@ def reach_of(code: types.CodeType) -> Reach:
                 path = (*path, value) if path else ()
             else:
                 paths.add(path)
-                path = (value,) if (name in _GLOBAL and value not in _UNSAID) or name in _FREE else ()
-            if name in _GLOBAL and value not in _UNSAID:
+                path = (value,) if (name in _GLOBAL and (name, value) not in _UNSAID) or name in _FREE else ()
+            if name in _GLOBAL and (name, value) not in _UNSAID:
                 loads.add(value)
             elif name in _STORE and (name.endswith("GLOBAL") or value in outer):
                 stores.add(value)
@@ -105,11 +108,18 @@ def reach_of(code: types.CodeType) -> Reach:
                 attributes.update(value.split("."))
             elif name == "IMPORT_FROM":
                 attributes.add(value)
+            elif name.startswith("FORMAT_") and nested.co_name != "__repr__":  # a dataclass's
+                attributes.add("__qualname__")
             elif name == "MATCH_CLASS":  # `case Config(scale=s)` asks for `scale`
                 attributes.update(word for word in _words(before[-1].argval))
+                by_place = by_place or bool(
+                    instruction.arg
+                )  # `case Config(s)`: what its class says in `__match_args__`
             before = [before[-1], instruction]
         paths.add(path)
     names = {name for nested in _codes(code) for name in nested.co_names}
+    if not _SAYING.isdisjoint(names):
+        attributes.add("__qualname__")
     asked = [_asked_names(nested) for nested in _codes(code)] if not (_ASKING | _TABLES).isdisjoint(names) else []
     words = {word for nested in _codes(code) for constant in nested.co_consts for word in _words(constant)}
     return Reach(
@@ -118,7 +128,7 @@ def reach_of(code: types.CodeType) -> Reach:
         paths=frozenset(paths - {()}),
         stores=frozenset(stores),
         imports=tuple(imports),
-        asks=not (_ASKING | _TABLES).isdisjoint(names),
+        asks=by_place or not (_ASKING | _TABLES).isdisjoint(names),
         asks_any=not _ASKING_ANY.isdisjoint(names) or any(anyhow for anyhow, _ in asked),
         words=frozenset(words),
         parts=frozenset().union(*(parts for _, parts in asked)),
@@ -131,12 +141,7 @@ def _asked_names(code: types.CodeType) -> tuple[bool, set[str]]:
     A name that stands there, that is an argument, or that a loop gives, is one of the strings in the code; what a call
     or an attribute gives may be any.
     """
-    instructions = [
-        single
-        for i in dis.get_instructions(code)
-        if i.opname not in ("PRECALL", "PUSH_NULL", "KW_NAMES", "NOP")
-        for single in _singles(i)
-    ]
+    instructions = [single for i in dis.get_instructions(code) if i.opname not in _SKIPPED for single in _singles(i)]
     given = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
     for before, this in itertools.pairwise(instructions):
         if before.opname == "FOR_ITER" and this.opname.startswith("STORE_FAST"):
@@ -151,7 +156,7 @@ def _asked_names(code: types.CodeType) -> tuple[bool, set[str]]:
             parts |= found or set()
         elif instruction.argval in _TABLES:  # `vars(config)["scale"]`
             items = [n for n in range(at + 1, min(at + 6, len(instructions))) if instructions[n].opname == _ITEM]
-            anyhow = anyhow or not any(isinstance(instructions[n - 1].argval, str) for n in items)
+            anyhow = anyhow or not any(_is_written(instructions[n - 1], given) for n in items)
     return anyhow, parts
 
 
@@ -170,20 +175,45 @@ _ITEM = "BINARY_SUBSCR" if sys.version_info < (3, 14) else "BINARY_OP"
 def _name_of_call(instructions: list[dis.Instruction], at: int, given: set[str]) -> set[str] | None:
     """Parts of the name that the `getattr` loaded at `at` is called with; None if it may be any name.
 
-    Its call is the first one behind it with two or three arguments whose second one can be a name.
+    Its call is the one after which its result is all that is left of what was loaded since.
     """
+    depth = _left_by(instructions[at])
     for call in range(at + 1, len(instructions)):
-        if not instructions[call].opname.startswith("CALL") or instructions[call].argval not in (1, 2, 3):
+        depth += _left_by(instructions[call])
+        if depth > 1 or not instructions[call].opname.startswith("CALL"):
             continue
+        if instructions[call].argval not in (1, 2, 3):
+            return None
         name = instructions[call - (2 if instructions[call].argval == 3 else 1)]
-        if name.opname == "LOAD_CONST" and isinstance(name.argval, str):
-            return set()
-        if name.opname.startswith("LOAD_FAST") and name.argval in given:
+        if _is_written(name, given):
             return set()
         if name.opname == "BUILD_STRING":
             near = instructions[max(0, call - 3 * (name.argval or 1) - 2) : call]
             return {i.argval for i in near if i.opname == "LOAD_CONST" and isinstance(i.argval, str)} or None
+        return None
     return None
+
+
+def _is_written(name: dis.Instruction, given: set[str]) -> bool:
+    """Whether what is loaded is a text in the code, or an argument or a loop's variable that may be one."""
+    return (name.opname == "LOAD_CONST" and isinstance(name.argval, str)) or (
+        name.opname.startswith("LOAD_FAST") and name.argval in given
+    )
+
+
+_SKIPPED = frozenset({"PRECALL", "PUSH_NULL", "KW_NAMES", "NOP"})
+
+
+def _left_by(this: dis.Instruction) -> int:
+    """By how much an instruction changes the stack, without the NULLs that Python pushes beside what it calls."""
+    name, argument = this.opname, this.arg if this.opcode >= dis.HAVE_ARGUMENT else None
+    if name.startswith("CALL") and name not in ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2", "CALL_FUNCTION_EX"):
+        return -int(this.argval or 0) - (1 if name == "CALL_KW" else 0)
+    if name in _ATTRIBUTE:
+        return -2 if name == "LOAD_SUPER_ATTR" else 0
+    if name in _GLOBAL:
+        return 1
+    return dis.stack_effect(this.opcode, argument, jump=False)
 
 
 def _words(constant: Any) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import inspect
 import types
 from typing import Any
 
-from ..encoding.encode import Uncacheable
+from ..encoding.encode import Uncacheable, encode
 from ..encoding.values import bound_cells, place_of
 from ..origin import foreign, is_torch_or_stdlib, named_by_torch
 from .purity import frames_asked
@@ -42,22 +44,37 @@ def reject_untracked_inputs(function: types.FunctionType, reach: Reach, *, stric
         )
 
 
-def refuse_filled(cached: Any) -> None:
+def refuse_filled(cached: Any) -> str | None:
     """Raise Uncacheable for a function of `functools.lru_cache` that may give what was computed from earlier state.
 
     One that is still empty is computed now; one that reads nothing but its arguments and torch's own functions gives
-    the same at any time.
+    the same at any time, if it asks none of them for torch's state. Of one without arguments, what it gives (as text).
     """
     function = cached.__wrapped__
     if not isinstance(function, types.FunctionType) or named_by_torch(function) or not cached.cache_info().currsize:
-        return
+        return None
     reach = reach_of(function.__code__)
     values = {**bound_cells(function), **{name: function.__globals__.get(name) for name in reach.loads}}
-    for name, value in values.items():
-        own = isinstance(value, types.ModuleType) and is_torch_or_stdlib(value.__name__)
-        known = is_code(value) and not isinstance(value, types.ModuleType) and foreign(value) is None
-        if not (own or value is None or known):
-            raise Uncacheable(
-                f"{place_of(function)} is cached by functools and was called before; what it gave then may come from "
-                f"another {name}, {MORE}"
-            )
+    earlier = [name for name, value in values.items() if not _is_the_same_ever(value)]
+    earlier += sorted(name for name in (reach.attributes | values.keys()) - _OF_TENSORS if name.startswith(_STATE))
+    if not earlier:
+        return None
+    code = function.__code__
+    if not (code.co_argcount or code.co_kwonlyargcount or code.co_flags & _ANY_ARGUMENTS):
+        with contextlib.suppress(Uncacheable):
+            return encode(cached())  # it is there: nothing runs
+    raise Uncacheable(
+        f"{place_of(function)} is cached by functools and was called before; what it gave then may come from "
+        f"another {earlier[0]}, {MORE}"
+    )
+
+
+def _is_the_same_ever(value: Any) -> bool:
+    if isinstance(value, types.ModuleType):
+        return is_torch_or_stdlib(value.__name__)
+    return value is None or (is_code(value) and foreign(value) is None)
+
+
+_STATE = ("get_", "is_", "are_", "_get_", "_is_", "current_", "initial_seed", "backends")  # names of what torch asks
+_OF_TENSORS = frozenset("is_tensor is_complex is_contiguous is_floating_point is_nonzero is_signed".split())
+_ANY_ARGUMENTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS

@@ -9,11 +9,15 @@ known to depend on its arguments alone (`purity.py`); facts of the process that 
 from __future__ import annotations
 
 import builtins
+import collections
+import copyreg
 import enum
 import logging
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import torch
 
 from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
@@ -74,6 +78,9 @@ class Walk:
 
     def follow(self) -> None:
         """Append what is used of modules and classes and hung on functions, and of what that leads to."""
+        for kind in _GIVEN:
+            if any(not (name.startswith("__") or hasattr(type(held), "__get__")) for name, held in vars(kind).items()):
+                self.owners.add(kind)  # data that a program put there
         while taken := self.owners.take():
             for number, owner, name in taken:
                 self.say(f"of owner {number}")
@@ -101,16 +108,16 @@ class Walk:
             self._builtin(value)
         elif isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
             self._named(value)
-        elif self.leaf is not None and type(value) in (list, dict) and (text := self.leaf(value)) is not None:
+        elif self.leaf is not None and type(value) in (list, *_DICTS) and (text := self.leaf(value)) is not None:
             self.say(text)
-        elif type(value) in (list, dict) and not self._is_new(value):
+        elif type(value) in (list, *_DICTS) and not self._is_new(value):
             return  # one list in two places is changed in both
         elif type(value) in (list, tuple):
             self.say(f"{type(value).__name__} of {len(value)}")
             for item in value:
                 self.value(item)
-        elif type(value) is dict:
-            self.say(f"dict of {len(value)}")
+        elif type(value) in _DICTS and not (hasattr(value, "__dict__") and vars(value)):
+            self.say(f"{type(value).__name__} of {len(value)}")
             for key, item in value.items():  # in its order: code may iterate over it
                 self.value(key)
                 self.value(item)
@@ -126,7 +133,8 @@ class Walk:
             self.say(f"logger {value.name}")  # says things; decides nothing, unless it is asked for its level
             self._loggers.append(value)
         elif type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # lru_cache
-            refuse_filled(value)
+            if (given := refuse_filled(value)) is not None:
+                self.say(given)
             self.value(value.__wrapped__)
             self.owners.add(value)
         elif isinstance(value, enum.Enum):
@@ -211,11 +219,12 @@ class Walk:
         if not of_torch:
             for name in sorted(reach.loads & function.__globals__.keys()):
                 self._variable(function, f"global {name}", function.__globals__[name], paths.get(name, [()]))
+            space = getattr(function, "__builtins__", vars(builtins))  # of what `exec` made, perhaps others
             for name in sorted(reach.loads - function.__globals__.keys()):
                 self.say(f"builtin {name}")
-                value = vars(builtins).get(name)
+                value = space.get(name)
                 direct = f"builtins.{name}" in GETATTR and isinstance(value, types.BuiltinFunctionType)
-                if name in vars(builtins) and name not in _CONSTANTS and not direct:
+                if name in space and name not in _CONSTANTS and not direct:
                     self.value(value)
             for one in reach.imports:
                 imported(self, function, one)
@@ -255,6 +264,8 @@ class Walk:
             self.value(members_of(code))
         theirs = {name for base in code.__mro__[1:] if is_torch_or_stdlib(base.__module__) for name in vars(base)}
         self.value([registered_with(code), in_trees(code)])
+        if (copies := copyreg.dispatch_table.get(code)) is not None:
+            self.value(copies)
         for name, member in vars(code).items():  # in their order: code may iterate over them
             if isinstance(member, types.MemberDescriptorType):
                 self.say(f"slot {name} {member.__name__}")
@@ -309,6 +320,11 @@ class Walk:
     def say(self, text: str) -> None:
         self.lines.append(encode(text))
 
+
+_DICTS = (dict, collections.OrderedDict)
+
+# Classes of what torch hands to code: any of it may ask for what a program hung on them.
+_GIVEN = (torch.Tensor, torch.nn.Parameter, torch.autograd.function.FunctionCtx)
 
 # Builtins that are plain values.
 _CONSTANTS = frozenset("NotImplemented Ellipsis __debug__ __name__ __doc__ __spec__ __loader__ __package__".split())

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
-from ..classes import counted, is_known, is_librarys, name_of
+from ..classes import counted, function_name, is_known, is_librarys, name_of
 from ..codes import asked_names, code_digest
 from ..held import DESCRIPTORS, FIELD, OPERATORS, Descriptors, attributes_of, said_as_a_whole, slots_of
 from ..program import is_installed
@@ -213,7 +213,7 @@ def _class(walk: Walking, cls: Any) -> Iterator[str]:
 
 
 def _function(walk: Walking, value: types.FunctionType) -> Iterator[str]:
-    yield f"{value.__module__} {value.__qualname__} {value.__name__} {marks(value)} {_code(value.__code__)}"
+    yield f"{function_name(value)} {marks(value)} {_code(value.__code__)}"
     if "__doc__" in walk.asked:
         yield repr(value.__doc__)
     if "__annotations__" in walk.asked:

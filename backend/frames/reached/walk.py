@@ -203,7 +203,8 @@ class Walk:
         if type(value) is types.FunctionType:
             return f"{value.__module__}.{value.__qualname__} {marks(value)} {self._on(value)}"
         if isinstance(value, type):
-            return f"{name_of(value)} {counted(value)} {self._on(value)}"
+            made_by = self._on(type(value)) if type(value) is not type else ""
+            return f"{name_of(value)} {counted(value)} {self._on(value)}{made_by}"
         return f"{space_of(value).get('__name__')} {self._on(value)}"
 
     def _on(self, holder: Any) -> str:
@@ -231,7 +232,8 @@ class Walk:
                     yield f"{key} {getattr(held, '__qualname__', '')} {more}"
         if isinstance(holder, type):  # Python calls these by themselves
             for key, held in list(space.items()):
-                if type(held) is types.FunctionType and key.startswith("__") and not has_known_globals(held):
+                function = held.__func__ if isinstance(held, (classmethod, staticmethod)) else held
+                if type(function) is types.FunctionType and key.startswith("__") and not has_known_globals(function):
                     yield f"{key}={self.ref(held, key)}"
 
 

@@ -12,47 +12,9 @@ import types
 from typing import Any
 
 import torch
-from warmgraph.hashing import foreign, plain_defaults, sha256_hex
+from warmgraph.hashing import foreign, is_looked_after, plain_defaults, sha256_hex
 
 from .. import operators as operators
-
-_PREFIXES = (
-    "torch._inductor",
-    "torch._functorch",
-    "torch._decomp",
-    "torch._refs",
-    "torch._prims",
-    "torch._prims_common",
-    "torch._utils",
-    "torch._VF",
-    "torch.autograd",
-    "torch._dynamo.backends",
-    "torch.nn._reduction",
-    "torch._meta_registrations",
-    "torch._subclasses",
-    "torch._higher_order_ops",
-    "torch._library",
-    "torch._ops",
-    "torch._dispatch",
-    "torch._guards",
-    "torch._tensor",
-    "torch._native",
-    "torch._vmap_internals",
-    "torch.distributed.tensor",  # runs while a graph of DTensors is traced
-    "torch.distributed.device_mesh",
-    "torch.distributed._functional_collectives",
-    "torch.fx",
-    "torch.functional",
-    "torch.nn.functional",
-    "torch.special",
-    "torch.linalg",
-    "torch.fft",
-    "torch.utils._sympy",
-    "torch.utils._python_dispatch",
-)
-
-
-_BELOW = tuple(prefix + "." for prefix in _PREFIXES)
 
 _GENERATED = "torch._inductor.runtime.compile_tasks."  # what Inductor generated in this process
 
@@ -174,9 +136,7 @@ def patched_functions(clean: set[int]) -> tuple[str, dict[str, Any]]:
 
 
 def _counts(name: str) -> bool:
-    if not name.startswith("torch"):
-        return False
-    return name == "torch" or name in _PREFIXES or (name.startswith(_BELOW) and not name.startswith(_GENERATED))
+    return is_looked_after(name) and not name.startswith(_GENERATED)
 
 
 def _add(name: str, names: dict[str, Any], owner: Any) -> None:

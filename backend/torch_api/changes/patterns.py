@@ -62,12 +62,14 @@ def pattern_text(pattern: Any) -> str:
 
 
 def is_pattern(value: Any) -> bool:
-    """Whether `value` is one of the pattern matcher's expressions, passes or caches, which hold no code of a user's."""
+    """Whether `value` is an expression or a cache of the pattern matcher, or a pass of torch's: no code of a user's."""
     matcher: Any = sys.modules.get("torch._inductor.pattern_matcher")
     if matcher is None:
         return False
     cache = getattr(matcher, "_SpecificPatternCache", ())  # since 2.15
-    return isinstance(value, (matcher.PatternExpr, matcher.PatternMatcherPass, cache))
+    if isinstance(value, matcher.PatternMatcherPass):
+        return any(value is known for _, known in _passes())
+    return isinstance(value, (matcher.PatternExpr, cache))
 
 
 _found: tuple[int, list[tuple[str, Any]]] = (0, [])

@@ -44,7 +44,12 @@ _NONE: dict[Any, Any] = {}
 def growing_tables() -> dict[str, dict[Any, Any]]:
     """Tables that torch itself adds to when something is first used: only what comes from outside counts."""
     quick = fake_impls.get_fast_op_impls
-    named = {"fakes": registered_hop_fake_fns, "decompositions of random numbers": extra_random_decomps}
+    nested: Any = sys.modules.get("torch.nested._internal.ops")
+    named = {
+        "fakes": registered_hop_fake_fns,
+        "decompositions of random numbers": extra_random_decomps,
+        "functions of jagged tensors": getattr(nested, "JAGGED_OPS_TABLE", _NONE),
+    }
     return {**named, "quick fakes": quick() if quick.cache_info().currsize else _NONE}
 
 

@@ -15,7 +15,7 @@ from operator import is_
 from typing import Any
 
 import torch
-from warmgraph.hashing import foreign, is_generated_by_torch, plain_defaults, sha256_hex
+from warmgraph.hashing import encode, foreign, is_generated_by_torch, plain_defaults, sha256_hex
 
 from .. import operators
 from .functions import patched_functions
@@ -201,9 +201,16 @@ def _identity(value: Any, texts: dict[int, str], depth: int = 5) -> str:
         if depth and not isinstance(value, (type, dict)) and type(value).__module__.startswith("torch._inductor"):
             text += f"{_identity(sorted(getattr(value, '__dict__', {}).items()), texts, depth - 1)}"
         elif isinstance(value, torch.nn.Module):
-            text += value.extra_repr()
+            text += f"{value.extra_repr()} {_identity(list(value.named_children()), texts, depth - 1) if depth else ''}"
+        elif isinstance(value, _PLAIN):
+            text = encode(value)
+        elif isinstance(value, types.MethodType) and isinstance(value.__self__, torch.nn.Module) and depth:
+            text += _identity(value.__self__, texts, depth - 1)
     texts[id(value)] = text
     return text
+
+
+_PLAIN = (complex, bytes, slice, torch.device, torch.layout, torch.memory_format)
 
 
 def _is_bound(cell: types.CellType) -> bool:

@@ -50,7 +50,9 @@ def _pack(value: Any) -> Plain:
         return "-"
     if isinstance(value, pgo.InferStride):
         return {"d": value.dim}
-    return [_pack(item) for item in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_pack(item) for item in value]
+    return {"n": str(value)} if type(value) is int and abs(value) >= 2**63 else value  # beyond msgpack's numbers
 
 
 def _unpack(value: Plain) -> Any:
@@ -59,7 +61,7 @@ def _unpack(value: Plain) -> Any:
     if value == "-":
         return pgo.auto_unset
     if isinstance(value, dict):
-        return pgo.InferStride(value["d"])
+        return int(value["n"]) if "n" in value else pgo.InferStride(value["d"])
     return tuple(map(_unpack, value)) if isinstance(value, list) else value
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import decimal
 import functools
 import locale
 import os
@@ -113,12 +115,24 @@ def words() -> dict[str, str]:
         "autograd fallback": str(torch._C._get_autograd_fallback_mode()),
         "UTF-8": str(sys.flags.utf8_mode),  # which `io.text_encoding` folds in since 2.14
         "CUDA graphs": str(getattr(torch._dynamo.utils, "_cudagraph_override", None)),  # of a `with`, since 2.14
-        "numbers as text": str(sorted(locale.localeconv().items())),
+        "numbers as text": f"{sorted(locale.localeconv().items())} {_most_digits()}",
+        "decimals": _decimals(),
+        "import": " ".join(type(getattr(builtins, name)).__name__ for name in ("__import__", "__build_class__")),
         "what is traced through": _trace_rules(),
         "numpy": _numpy_dtypes(),
         "trees": _users_nodes(),
         "ranks": _ranks(),
     }
+
+
+_most_digits = getattr(sys, "get_int_max_str_digits", int)  # of a number as text, since Python 3.10.7
+
+
+def _decimals() -> str:
+    """What decides how decimals are computed and compared, which a trace does at once."""
+    context = decimal.getcontext()
+    traps = sorted(signal.__name__ for signal, is_set in context.traps.items() if is_set)
+    return f"{context.prec} {context.rounding} {context.Emin} {context.Emax} {context.capitals} {context.clamp} {traps}"
 
 
 def _ranks() -> str:

@@ -235,7 +235,7 @@ def remembered():
     return config.scale
 
 
-@pair(bypass="was called before")
+@pair()
 def what_a_cached_function_was_asked_before(v):
     """The cache was filled when the setting was another one."""
     config.scale = v

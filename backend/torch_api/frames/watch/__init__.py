@@ -21,7 +21,7 @@ from torch._dynamo.source import ConstDictKeySource, is_from_skip_guard_source
 from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils._ordered_set import OrderedSet
-from warmgraph.hashing import is_torch_or_stdlib
+from warmgraph.hashing import comes_with_torch, is_torch_or_stdlib
 
 from ... import patches
 from ...versions import at_hand
@@ -64,7 +64,10 @@ def _inlining(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self, *args, **options)
         current = seen()
         if current is not None:
-            current.inlined[self.f_code] = self.f_globals
+            code, space = self.f_code, self.f_globals
+            if current.inlined.setdefault(code, space) is not space and not comes_with_torch(code.co_filename):
+                # One key for both: code is compared by what it does, and its globals are another module's.
+                current.chance.append(f"{code.co_name}, which two modules have alike")
             called = options.get("funcvar", args[-1] if args else None)
             function = getattr(called, "fn", None)
             sourced = getattr(called, "source", None) or getattr(called, "source_fn", None)
