@@ -218,10 +218,12 @@ def counted(cls: type) -> str:
 
 def _answers_itself(cls: type) -> bool:
     """Whether it decides by itself what counts as a subclass: who asks an abstract class asks all below it."""
-    return "__subclasshook__" in vars(cls) or any(
-        {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_library(base.__module__)
-        for base in type(cls).__mro__
-    )
+    metaclass: Any = type(cls)
+    users = [base for base in metaclass.__mro__ if not is_library(base.__module__)]
+    return "__subclasshook__" in vars(cls) or any(_CHECKS & vars(base).keys() for base in users)
+
+
+_CHECKS = frozenset({"__instancecheck__", "__subclasscheck__"})
 
 
 def refuse_own_checks(cls: type) -> None:
@@ -238,7 +240,7 @@ def refuse_own_checks(cls: type) -> None:
             asked = _ASKED_OF_ENUMS & vars(base).keys()
             if (name := next((name for name in asked if _runs_unseen(vars(base)[name])), None)) is not None:
                 raise Refused(f"the metaclass of {name_of(cls)} has a {name} that may run while it is traced, unseen")
-        own = {"__instancecheck__", "__subclasscheck__"} & vars(base).keys() and not is_known(base.__module__)
+        own = _CHECKS & vars(base).keys() and not is_known(base.__module__)
         if own and base.__module__ != "typing_extensions":  # Python's `typing` for older versions; torch asks for it
             raise Refused(f"isinstance on {name_of(cls)} runs its {name_of(base)} while it is traced")
     if vars(cls).get("_is_runtime_protocol", False) and not is_known(cls.__module__):

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import probes_asked  # noqa: F401
 import probes_beside  # noqa: F401
 import probes_carried  # noqa: F401
 import probes_classes  # noqa: F401
