@@ -269,11 +269,6 @@ def name_of(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def function_name(function: Any) -> str:
-    """Where a function says it is from, and where it looks for globals: `functools.wraps` lends it another's module."""
-    return f"{function.__module__}.{function.__qualname__} {function.__name__} {function.__globals__.get('__name__')}"
-
-
 def is_heap_type(cls: type) -> bool:
     return bool(cls.__flags__ & _HEAP_TYPE)
 

@@ -65,6 +65,11 @@ def _constant(value: Any) -> tuple[Any, ...]:
     return encode(value), f"{value}" if of_numbers else ""
 
 
+def function_name(function: Any) -> str:
+    """Where a function says it is from, and where it looks for globals: `functools.wraps` lends it another's module."""
+    return f"{function.__module__}.{function.__qualname__} {function.__name__} {function.__globals__.get('__name__')}"
+
+
 def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:
     """Whether code may depend on the order of a constant set of texts, which each process shuffles. Raises Refused for
     a set whose order no two processes share.

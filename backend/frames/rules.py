@@ -24,7 +24,8 @@ from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import PYTREE_TYPES, is_pytree_registry, marks_of, ranks_text
 from ..torch_api.frames.tensors import is_dtensor
-from .classes import function_name, is_known, is_librarys
+from .classes import is_known, is_librarys
+from .codes import function_name
 from .held import keys_of
 from .tensors import asks_for_storages, spec_text, tensor_text
 from .values import Values

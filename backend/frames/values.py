@@ -25,10 +25,8 @@ from warmgraph.hashing import sha256_hex
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of, operators_in, ranks_text
-from .classes import (
-    Classes, counted, function_name, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks,
-)  # fmt: skip
-from .codes import CHANCE, HARMLESS, STATEFUL, code_digest
+from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
+from .codes import CHANCE, HARMLESS, STATEFUL, code_digest, function_name
 from .held import (
     DESCRIPTORS,
     FIELD,

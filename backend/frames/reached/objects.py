@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
-from ..classes import counted, function_name, is_known, is_librarys, name_of
-from ..codes import asked_names, code_digest
+from ..classes import counted, is_known, is_librarys, name_of
+from ..codes import asked_names, code_digest, function_name
 from ..held import DESCRIPTORS, FIELD, OPERATORS, Descriptors, attributes_of, said_as_a_whole, slots_of
 from ..program import is_installed
 from ..rules import COMPARED
