@@ -207,8 +207,10 @@ _SKIPPED = frozenset({"PRECALL", "PUSH_NULL", "KW_NAMES", "NOP"})
 def _left_by(this: dis.Instruction) -> int:
     """By how much an instruction changes the stack, without the NULLs that Python pushes beside what it calls."""
     name, argument = this.opname, this.arg if this.opcode >= dis.HAVE_ARGUMENT else None
+    if name.startswith(("LOAD_FAST", "STORE_FAST")):  # one of two, since 3.13
+        return 1 if name.startswith("LOAD") else -1
     if name.startswith("CALL") and name not in ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2", "CALL_FUNCTION_EX"):
-        return -int(this.argval or 0) - (1 if name == "CALL_KW" else 0)
+        return -int(this.argval or 0) - (1 if name.endswith("_KW") else 0)
     if name in _ATTRIBUTE:
         return -2 if name == "LOAD_SUPER_ATTR" else 0
     if name in _GLOBAL:
