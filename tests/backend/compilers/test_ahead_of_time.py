@@ -80,12 +80,12 @@ def test_nothing_is_kept_for_a_file_that_nobody_writes():
     torch.compile(double, backend="warmgraph")(x)
     warmgraph.flush()
     torch._dynamo.reset()
-    made = []
+    made, before = [], warmgraph.stats()["hits"]
 
     def watched(gm, inputs):
         made.append(torch._dynamo.lookup_backend("warmgraph")(gm, inputs))
         return made[0]
 
     torch.compile(double, backend=watched)(x)
-    assert warmgraph.stats()["hits"] == 1
+    assert warmgraph.stats()["hits"] == before + 1
     assert not hasattr(made[0], "serialize")
