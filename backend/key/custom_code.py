@@ -78,12 +78,10 @@ def _part_of_torch(value: Any) -> str | None:
     """Text of operators, and of what torch's own wrappers hold beside functions."""
     if is_pattern(value):
         return f"pattern {pattern_text(value)}"
-    if isinstance(value, torch.Tensor):  # torch's own are examples for patterns
-        return (
-            f"tensor {value.dtype} {value.device} {list(value.shape)}"
-            if operators.is_fake(value)
-            else held_tensor(value)
-        )
+    if operators.is_fake(value):  # an example for a pattern of torch's
+        return f"tensor {value.dtype} {value.device} {list(value.shape)}"
+    if (text := held_tensor(value)) is not None:
+        return text
     if value is compat.counters:
         return "counters"  # of torch's own statistics
     tables = {**registered.base_tables(), **registered.inductor_tables(), **registered.growing_tables()}

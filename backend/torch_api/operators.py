@@ -162,8 +162,8 @@ def is_defined_outside(overload: Any) -> bool:
     return file == torch.library.__file__ or not comes_with_torch(file)
 
 
-def is_fake(tensor: torch.Tensor) -> bool:
-    return isinstance(tensor, torch._subclasses.FakeTensor)
+def is_fake(value: Any) -> bool:
+    return isinstance(value, torch._subclasses.FakeTensor)
 
 
 def is_users(target: Any) -> bool:

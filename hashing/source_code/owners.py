@@ -11,7 +11,7 @@ import torch
 
 from ..encoding.targets import TORCH_NAMESPACES
 from ..origin import foreign, is_torch_or_stdlib, named_by_torch
-from .once import given, note_asked
+from .once import given, note_asked, once_per_key
 from .references import Reach
 from .saying import SAYING, is_code
 
@@ -124,6 +124,17 @@ def is_torchs_attribute(value: Any) -> bool:
     if is_code(value) or isinstance(value, (staticmethod, classmethod, property)):
         return foreign(value) is None
     return hasattr(type(value), "__get__") and is_torch_or_stdlib(type(value).__module__)
+
+
+@once_per_key
+def given_with_data() -> list[type]:
+    """Classes of what torch hands to code, with data on them, which is a program's: any code may ask for it."""
+    kinds = (torch.Tensor, torch.nn.Parameter, torch.autograd.function.FunctionCtx)
+    return [kind for kind in kinds if any(map(_is_data, vars(kind), vars(kind).values()))]
+
+
+def _is_data(name: str, held: Any) -> bool:
+    return not (name.startswith("__") or hasattr(type(held), "__get__"))
 
 
 # What Python and torch keep on classes for themselves: what is said otherwise or has no behaviour, `abc`'s registry,

@@ -112,9 +112,7 @@ def reach_of(code: types.CodeType) -> Reach:
                 attributes.add("__qualname__")
             elif name == "MATCH_CLASS":  # `case Config(scale=s)` asks for `scale`
                 attributes.update(word for word in _words(before[-1].argval))
-                by_place = by_place or bool(
-                    instruction.arg
-                )  # `case Config(s)`: what its class says in `__match_args__`
+                by_place |= bool(instruction.arg)  # `case Config(s)`: what its class says in `__match_args__`
             before = [before[-1], instruction]
         paths.add(path)
     names = {name for nested in _codes(code) for name in nested.co_names}

@@ -44,7 +44,7 @@ def reject_untracked_inputs(function: types.FunctionType, reach: Reach, *, stric
         )
 
 
-def refuse_filled(cached: Any) -> str | None:
+def given_before(cached: Any) -> str | None:
     """Raise Uncacheable for a function of `functools.lru_cache` that may give what was computed from earlier state.
 
     One that is still empty is computed now; one that reads nothing but its arguments and torch's own functions gives

@@ -8,7 +8,6 @@ known to depend on its arguments alone (`purity.py`); facts of the process that 
 
 from __future__ import annotations
 
-import builtins
 import collections
 import copyreg
 import enum
@@ -16,8 +15,6 @@ import logging
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
-
-import torch
 
 from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
@@ -37,12 +34,12 @@ from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code, named_by_torch
 from .described import described, operator_text
 from .facts import fact, in_trees, in_trees_by_users
 from .modules import attribute, imported, module_whole, path_from, whole_module
-from .owners import BOOKKEEPING, OF_ENUMS, Owners
+from .owners import BOOKKEEPING, OF_ENUMS, Owners, given_with_data
 from .packages import TABLES, unfollowed_text
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
 from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
-from .untracked import MORE, refuse_filled, reject_untracked_inputs
+from .untracked import MORE, given_before, reject_untracked_inputs
 
 MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any more
 
@@ -78,9 +75,8 @@ class Walk:
 
     def follow(self) -> None:
         """Append what is used of modules and classes and hung on functions, and of what that leads to."""
-        for kind in _GIVEN:
-            if any(not (name.startswith("__") or hasattr(type(held), "__get__")) for name, held in vars(kind).items()):
-                self.owners.add(kind)  # data that a program put there
+        for kind in given_with_data():
+            self.owners.add(kind)
         while taken := self.owners.take():
             for number, owner, name in taken:
                 self.say(f"of owner {number}")
@@ -133,7 +129,7 @@ class Walk:
             self.say(f"logger {value.name}")  # says things; decides nothing, unless it is asked for its level
             self._loggers.append(value)
         elif type(value).__module__ == "functools" and hasattr(value, "__wrapped__"):  # lru_cache
-            if (given := refuse_filled(value)) is not None:
+            if (given := given_before(value)) is not None:
                 self.say(given)
             self.value(value.__wrapped__)
             self.owners.add(value)
@@ -219,7 +215,7 @@ class Walk:
         if not of_torch:
             for name in sorted(reach.loads & function.__globals__.keys()):
                 self._variable(function, f"global {name}", function.__globals__[name], paths.get(name, [()]))
-            space = getattr(function, "__builtins__", vars(builtins))  # of what `exec` made, perhaps others
+            space = function.__builtins__  # type: ignore[attr-defined]  # of what `exec` made, perhaps others
             for name in sorted(reach.loads - function.__globals__.keys()):
                 self.say(f"builtin {name}")
                 value = space.get(name)
@@ -322,9 +318,6 @@ class Walk:
 
 
 _DICTS = (dict, collections.OrderedDict)
-
-# Classes of what torch hands to code: any of it may ask for what a program hung on them.
-_GIVEN = (torch.Tensor, torch.nn.Parameter, torch.autograd.function.FunctionCtx)
 
 # Builtins that are plain values.
 _CONSTANTS = frozenset("NotImplemented Ellipsis __debug__ __name__ __doc__ __spec__ __loader__ __package__".split())

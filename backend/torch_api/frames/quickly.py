@@ -1,6 +1,6 @@
 """While guards are built again: what torch asks thousands of times is answered at once, with the same answers.
 
-Of a Llama of 32 layers, restored, the two are 30 ms of 90. Nothing is built elsewhere meanwhile: Dynamo's lock is held.
+Of a Llama of 32 layers, restored, the two were 17 ms of 90. Nobody else builds guards meanwhile: Dynamo holds its lock.
 Read and run on 2.11 to 2.15.
 """
 
