@@ -41,11 +41,12 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# mypy sees the package as users do: built and installed, not as folders at the root.
+# mypy sees the package as users do: built and installed, not as folders at the root. Without what an earlier run
+# left: files that are gone, and answers that mypy kept and did not ask again.
 types: $(VENV)/.dev
-	@rm -rf .build/site && mkdir -p .build/site
+	@rm -rf .build/site build/lib && mkdir -p .build/site
 	$(PIP) install -q --no-deps --no-build-isolation --target .build/site .
-	cd .build && MYPYPATH=site ../$(BIN)/mypy --config-file ../pyproject.toml -p warmgraph
+	cd .build && MYPYPATH=site ../$(BIN)/mypy --cache-dir=/dev/null --config-file ../pyproject.toml -p warmgraph
 
 # As pip leaves what it installs. A checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set, and each of a
 # thousand processes would compile the 230 files that it loads anew.

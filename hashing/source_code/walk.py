@@ -215,7 +215,7 @@ class Walk:
         if not of_torch:
             for name in sorted(reach.loads & function.__globals__.keys()):
                 self._variable(function, f"global {name}", function.__globals__[name], paths.get(name, [()]))
-            space = function.__builtins__  # type: ignore[attr-defined]  # of what `exec` made, perhaps others
+            space = function.__builtins__  # of what `exec` made, perhaps others
             for name in sorted(reach.loads - function.__globals__.keys()):
                 self.say(f"builtin {name}")
                 value = space.get(name)
