@@ -191,6 +191,7 @@ def _library(overload: Any, functions: dict[str, Any]) -> Any:
     """
     name = overload.name()
     described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
+    described |= {"Autograd"} if "backward" in functions else set()
     called = set() if _runs_while_compiled(overload) else operators.DEVICE_KEYS  # by name, from compiled code
     if kernels := registered.library_kernels(name) - called - described:
         strange = kernels - registered.kernels_from(name, places_of(overload.namespace))
@@ -240,6 +241,8 @@ def python_implementations(overload: Any) -> dict[str, Any]:
         }
         if _runs_while_compiled(overload):
             found |= {"implementation": definition._init_fn, **_by_device(definition._backend_fns)}
+    elif (given := operators.generated_backward(overload)) is not None:
+        found["backward"], found["setup_context"] = given
     entry = operators.simple_registry.singleton.find(overload.name())
     found.setdefault("fake", operators.fake_of(overload.name()))
     for role, function in _by_class(entry.torch_dispatch_rules._data).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -140,6 +141,40 @@ def unwrapped(fake: Any) -> Any:
     if getattr(fake, "__qualname__", None) == "_check_pystubs_once.<locals>.inner":
         return dict(zip(fake.__code__.co_freevars, fake.__closure__, strict=True))["func"].cell_contents
     return fake
+
+
+def generated_backward(overload: Any) -> tuple[Any, Any] | None:
+    """Backward and `setup_context` that `torch.library.register_autograd` was given for an operator of a Library's or
+    of C++. None where the kernel for Autograd is another, or it is not certain which it is.
+
+    torch keeps them only within the class of `torch.autograd.Function` that it generates. Read on 2.11 to 2.15.
+    """
+    rows = torch._C._dispatch_dump(overload.name()).splitlines()
+    kernels = [row.partition(": registered at ")[2] for row in rows if row.startswith("Autograd[alias]")]
+    if len(kernels) != 1:  # none, or one that took another's place
+        return None
+    if not kernels[0].startswith(torch.library.__file__):
+        gc.collect()  # a user's Library: of one that is gone the class may be left, and this kernel be the user's
+    names = (overload._namespace, overload._opname, overload._overloadname)
+    name = f"GeneratedBackwardFor_{'_'.join(names)}"
+    made = [one for one in torch.autograd.Function.__subclasses__() if one.__name__ == name]
+    held = [one for one in map(_held_by_backward, made) if one.get("op") is overload]
+    if len(held) != 1:
+        return None
+    info = held[0]["info"]
+    return info._backward_fn, info._setup_context_fn
+
+
+def _held_by_backward(kind: Any) -> dict[str, Any]:
+    """What the generated `backward` reads; around it lies another one where there are lists of tensors."""
+    function = vars(kind)["backward"]
+    while True:
+        function = getattr(function, "__func__", function)
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        held = {name: cell.cell_contents for name, cell in cells}
+        if "orig_backward" not in held:
+            return held
+        function = held["orig_backward"]
 
 
 def overload_named(name: str) -> Any:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import abc
 import collections.abc
+import contextlib
 import dataclasses
 import enum
 import functools
 import inspect
 import numbers
+import operator
+import re
+import struct
 import sys
 import types
 import typing
@@ -23,6 +28,8 @@ from .targets import is_higher_order, is_operator
 def parts_of(value: Any) -> tuple[str, list[Any]] | None:
     """(kind, what it is made of) of a value that only ties others together, else None."""
     kind = type(value).__name__
+    if (array := _array(value)) is not None:
+        return kind, array
     if not is_torch_or_stdlib(type(value).__module__):
         return None  # a subclass may hold more, and do otherwise
     if isinstance(value, (staticmethod, classmethod)):
@@ -37,6 +44,14 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
         return kind, [value.__func__, value.__self__]
     if isinstance(value, typing.TypeVar):
         return kind, [value.__name__, value.__bound__, value.__constraints__]
+    if isinstance(value, operator.itemgetter):
+        return kind, list(value.__reduce__())
+    if isinstance(value, re.Pattern):
+        return kind, [value.pattern, value.flags]
+    if isinstance(value, types.MappingProxyType):
+        return kind, [dict(value)]
+    if isinstance(value, (torch.finfo, torch.iinfo)):
+        return kind, [repr(value)]
     if kind == "TorchVersion":  # of torch.__version__: a text that compares as versions do
         return kind, [str(value)]
     if kind == "_tuplegetter":  # a field of a named tuple
@@ -46,6 +61,36 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
         return kind, [value.name, value.default, value.default_factory, flags, dict(value.metadata)]
     if type(value).__module__ == "dataclasses":  # MISSING and its like
         return kind, []
+    return None
+
+
+def _array(value: Any) -> list[Any] | None:
+    """Of an array of numpy's, or one of its numbers: how it lies in memory, and its bytes. None for anything else."""
+    numpy: Any = sys.modules.get("numpy")
+    if type(value).__module__ != "numpy" or not isinstance(value, (numpy.ndarray, numpy.generic)):
+        return None
+    if value.dtype.kind not in "biufcSUMm" or value.nbytes > _MOST_BYTES:
+        return None  # objects, records; and what is too large to be hashed for each key
+    return [value.dtype.str, list(value.shape), list(value.strides), value.flags.writeable, value.tobytes()]
+
+
+_MOST_BYTES = 1 << 20
+
+# Containers that code may change, and see changed in another place.
+_DICTS = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
+MUTABLE = (list, collections.deque, *_DICTS)
+
+
+def contents_of(value: Any) -> tuple[str, Iterable[Any]] | None:
+    """(kind, what it holds, in the order in which code goes over it) of a list, a dict and their like, else None."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return f"{kind.__name__} of {len(value)}", value
+    if kind is collections.deque:
+        return f"deque of {len(value)} and at most {value.maxlen}", value
+    if kind in _DICTS and not (hasattr(value, "__dict__") and vars(value)):
+        first = [value.default_factory] if kind is collections.defaultdict else []
+        return f"{kind.__name__} of {len(value)}", [*first, *(part for pair in value.items() for part in pair)]
     return None
 
 
@@ -104,14 +149,40 @@ def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
         return [("mode", getattr(value, "mode", None))]
     if kind is types.SimpleNamespace:
         return list(vars(value).items())  # code may go over them
-    # Classes of Python alone: one of C (a list, a tensor) keeps its content out of sight.
-    if dataclasses.is_dataclass(kind) and all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__):
+    if dataclasses.is_dataclass(kind) and not _holds_more(kind):
         names = {field.name for field in dataclasses.fields(value)} | set(getattr(value, "__dict__", ()))
         names |= {name for base in kind.__mro__ for name, member in vars(base).items() if _is_slot(member)}
         return [(name, getattr(value, name)) for name in sorted(names) if hasattr(value, name)]
     return None
 
 
+def attributes_of_plain(value: Any) -> list[tuple[str, Any]] | None:
+    """(name, value) of an object of any class of the user's that is its class and these, in their order. Runs no code.
+    None where the class has a base of torch's or Python's, which may keep more elsewhere.
+    """
+    kind = type(value)
+    bases = [base for base in kind.__mro__ if base not in (object, abc.ABC, typing.Generic, typing.Protocol)]
+    if not bases or any(is_torch_or_stdlib(base.__module__) for base in bases) or _holds_more(kind):
+        return None
+    held = list(getattr(value, "__dict__", {}).items())
+    for name, member in ((name, member) for base in bases for name, member in vars(base).items() if _is_slot(member)):
+        with contextlib.suppress(AttributeError):  # nothing was put there
+            held.append((f"slot {name}", member.__get__(value)))
+    return held
+
+
+def _holds_more(kind: type) -> bool:
+    """Whether its objects may hold what no attribute says: those of C's classes (a list, a tensor, what pybind11
+    makes), which have more room than a class of Python's takes. As `object.__reduce_ex__` tells it.
+    """
+    if not all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__):
+        return True
+    slots = sum(_is_slot(member) for base in kind.__mro__ for member in vars(base).values())
+    pointers = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return bool(kind.__itemsize__) or kind.__basicsize__ != object.__basicsize__ + _POINTER * pointers
+
+
+_POINTER = struct.calcsize("P")
 _NUMBERS = (bool, int, float, complex)
 _BY_REPR = (*_NUMBERS, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 

@@ -8,7 +8,6 @@ known to depend on its arguments alone (`purity.py`); facts of the process that 
 
 from __future__ import annotations
 
-import collections
 import copyreg
 import enum
 import logging
@@ -20,8 +19,11 @@ from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import TORCH_NAMESPACES, identify, is_higher_order, is_operator
 from ..encoding.values import (
+    MUTABLE,
     attributes_of,
+    attributes_of_plain,
     bound_cells,
+    contents_of,
     in_order,
     members_of,
     name_of,
@@ -42,6 +44,7 @@ from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
 from .untracked import MORE, given_before, reject_untracked_inputs
 
 MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any more
+MAX_LINES = 1_000_000  # a second or two
 
 Leaf = Callable[[Any], "str | None"]
 
@@ -104,18 +107,13 @@ class Walk:
             self._builtin(value)
         elif isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
             self._named(value)
-        elif self.leaf is not None and type(value) in (list, *_DICTS) and (text := self.leaf(value)) is not None:
+        elif type(value) in MUTABLE and self.leaf is not None and (text := self.leaf(value)) is not None:
             self.say(text)
-        elif type(value) in (list, *_DICTS) and not self._is_new(value):
+        elif type(value) in MUTABLE and not self._is_new(value):
             return  # one list in two places is changed in both
-        elif type(value) in (list, tuple):
-            self.say(f"{type(value).__name__} of {len(value)}")
-            for item in value:
-                self.value(item)
-        elif type(value) in _DICTS and not (hasattr(value, "__dict__") and vars(value)):
-            self.say(f"{type(value).__name__} of {len(value)}")
-            for key, item in value.items():  # in its order: code may iterate over it
-                self.value(key)
+        elif (contents := contents_of(value)) is not None:
+            self.say(contents[0])
+            for item in contents[1]:
                 self.value(item)
         elif type(value) in (set, frozenset) and not any(isinstance(item, (str, bytes)) for item in value):
             self.say(f"{type(value).__name__} of {len(value)}")
@@ -143,7 +141,7 @@ class Walk:
             if text is None:
                 self.operators([getattr(value, "namespace", None) or value._qualified_op_name.split("::")[0]])
             self.say(text if text is not None else identify(value))
-        elif (attributes := attributes_of(value)) is not None:
+        elif (attributes := attributes_of(value) or attributes_of_plain(value)) is not None:
             self._instance(value, attributes)
         else:
             if isinstance(value, str):
@@ -154,7 +152,7 @@ class Walk:
                 self.owners.add(value)  # what is hung on it
 
     def _instance(self, value: Any, attributes: Iterable[tuple[str, Any]]) -> None:
-        """An object that is its class and its attributes, nothing hidden (a dataclass's, say)."""
+        """An object that is its class and its attributes, nothing hidden."""
         if not self.first(value):
             return
         self.say("instance")
@@ -314,10 +312,10 @@ class Walk:
         self.say(f"reads {name} {encode(self.facts[name])}")
 
     def say(self, text: str) -> None:
+        if len(self.lines) > MAX_LINES:
+            raise Uncacheable("it reaches more data than can be looked at for each key")
         self.lines.append(encode(text))
 
-
-_DICTS = (dict, collections.OrderedDict)
 
 # Builtins that are plain values.
 _CONSTANTS = frozenset("NotImplemented Ellipsis __debug__ __name__ __doc__ __spec__ __loader__ __package__".split())

@@ -54,6 +54,13 @@ LIBRARY.impl("with_autograd", lambda x: x * 2, "CPU")
 register_fake("wgop_library::with_autograd", lambda x: torch.empty_like(x), lib=LIBRARY)
 torch.library.register_autograd("wgop_library::with_autograd", lambda ctx, grad: grad * GAIN, lib=LIBRARY)
 def by_library_with_autograd(x): return torch.ops.wgop_library.with_autograd(x) + 1
+LIBRARY.define("with_context(Tensor x, float by) -> Tensor")
+LIBRARY.impl("with_context", lambda x, by: x * by, "CPU")
+register_fake("wgop_library::with_context", lambda x, by: torch.empty_like(x), lib=LIBRARY)
+def keep(ctx, inputs, output): ctx.by = inputs[1] * WIDE
+def scaled_back(ctx, grad): return grad * ctx.by, None
+torch.library.register_autograd("wgop_library::with_context", scaled_back, setup_context=keep)
+def by_library_with_context(x): return torch.ops.wgop_library.with_context(x, SCALE) + 1
 OPS = {"a": torch.ops.wgop.repeated, "b": torch.ops.wgop.other}
 OPERATOR = torch.ops.wgop.repeated.default
 def by_name(x): y = repeated(x); return y * y.shape[0]
@@ -129,8 +136,7 @@ operator("by_name", "the fake is another", change=refaked, after=False)
 UNSEEN = "while it is traced"
 operator("by_flag", "a table of the fake", change=lambda scene: scene.m.ROWS.update(n=3), after=False, refused=UNSEEN)
 operator("by_environment", "the environment", change=environment, after=False, refused="its graph is not kept")
-for entry in ("by_library_with_meta", "by_library_with_autograd"):
-    operator(entry, "nothing", change=lambda scene: None, agrees=True, refused="its graph is not kept")
+operator("by_library_with_meta", "nothing", change=lambda scene: None, agrees=True, refused="its graph is not kept")
 operator("by_name", "a helper of the fake", edit=("x.shape[0] * WIDE", "x.shape[0] * 2"), after=False, agrees=True)
 
 # -- which operator
@@ -159,6 +165,13 @@ operator(
     after=False,
     args=lambda: (torch.arange(4.0).requires_grad_(),),
 )
+
+GRADIENT = {"after": False, "args": lambda: (torch.arange(4.0).requires_grad_(),)}
+operator("by_library_with_autograd", "a global of its backward", change=set_("m.GAIN", 5.0), **GRADIENT)
+operator("by_library_with_context", "a global of what its context keeps", change=set_("m.WIDE", 5), **GRADIENT)
+operator("by_library_with_context", "its argument", change=set_("m.SCALE", 5.0), **GRADIENT)
+for entry in ("by_library_with_autograd", "by_library_with_context"):
+    operator(entry, "nothing", change=lambda scene: None, agrees=True, restores=True, **GRADIENT)
 
 # -- what is there
 operator("has_overload", "it appears", change=overload, after=False)

@@ -1,5 +1,7 @@
 """Keys of real Dynamo graphs: what must change them does, what must not does not."""
 
+import threading
+
 import pytest
 import torch
 from warmgraph.backend.key.context import key_context
@@ -244,7 +246,7 @@ def test_data_that_is_replaced_is_told_apart():
 
 def test_a_function_from_outside_torch_that_nothing_describes_is_refused_by_name():
     """allow_in_graph puts a user's function into the graph; what it holds may be anything."""
-    holder = type("Holder", (), {"by": 2})()
+    holder = type("Holder", (threading.local,), {"by": 2})()
 
     def outside(x):
         return x + holder.by

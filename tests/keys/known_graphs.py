@@ -6,6 +6,7 @@ import collections
 import functools
 import importlib.util
 import sys
+import threading
 from pathlib import Path
 
 import torch
@@ -231,9 +232,15 @@ class Policies:
         return self.choice
 
 
-@CASES.refuses("context_fn", "Policies has no stable identity", "cache_hash")
-def a_policy_of_an_object_that_nothing_describes(v):
+@CASES.differs
+def a_policy_of_an_object(v):
     holder = Policies(policy(v)(None, None))
+    return selective(functools.partial(create_selective_checkpoint_contexts, holder.policy))
+
+
+@CASES.refuses("context_fn", "lock has no stable identity", "cache_hash")
+def a_policy_of_an_object_that_nothing_describes(v):
+    holder = Policies((threading.Lock(), policy(v)(None, None)))
     return selective(functools.partial(create_selective_checkpoint_contexts, holder.policy))
 
 

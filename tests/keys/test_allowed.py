@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ def test_what_it_does_is_in_the_key() -> None:
 
 
 def test_what_nothing_describes_is_refused_by_name() -> None:
-    class Holder:
+    class Holder(threading.local):
         by = 2
 
     with pytest.raises(

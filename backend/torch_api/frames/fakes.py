@@ -18,7 +18,16 @@ import torch
 from warmgraph.hashing import comes_with_torch
 
 from ..changes.registries import library_kernels
-from ..operators import DEVICE_KEYS, OPDEFS, fake_of, has_one_overload, has_plain_schema, runs_more, unwrapped
+from ..operators import (
+    DEVICE_KEYS,
+    OPDEFS,
+    fake_of,
+    generated_backward,
+    has_one_overload,
+    has_plain_schema,
+    runs_more,
+    unwrapped,
+)
 from .plain import nested
 
 # Instructions, by how their names begin: loads and stores of locals, arithmetic, containers, calls, jumps. Not:
@@ -67,9 +76,12 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
     definition, functions = OPDEFS.get(name.partition(".")[0]), _Functions()
     if definition is None:  # of C++, or of a Library, whose kernels for devices are called by name
         # "Meta" is made of a registered fake; where there are both, the fake runs.
-        plain = library_kernels(name) <= DEVICE_KEYS | {"Meta"} and functions.add(fake_of(name))
-        return functions.codes() if plain else None
-    fake, setup = unwrapped(definition._abstract_fn), definition._setup_context_fn
+        _, setup = given = generated_backward(overload) or (None, None)
+        known = DEVICE_KEYS | {"Meta"} | ({"Autograd"} if given[0] is not None else set())
+        if not library_kernels(name) <= known or (fake := fake_of(name)) is None:
+            return None
+    else:
+        fake, setup = unwrapped(definition._abstract_fn), definition._setup_context_fn
     if fake is not None and not functions.add(fake):
         return None
     if setup is not None and not functions.add(setup, has_ctx=True):
