@@ -42,20 +42,20 @@ def load(hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
     payload = _payload(hit, request)
     compiled = _with_code(payload, hit, request, compiler)
     _replay_alias_guards(payload.alias_guards, request.gm)
-    run = _entry_point(compiled, request.gm)
+    run = _entry_point(compiled, [*lifted_tensors(request.gm).values()])
     return serialisable(run, lambda: _as_compiled(hit, request)) if is_to_be_saved() else run
 
 
-def load_alone(hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
+def load_alone(hit: Hit, request: Request, compiler: Compiler, lifted: list[torch.Tensor]) -> Callable[..., Any]:
     """As `load`, of a graph that nobody traced in this process (a restored frame's): `request` has an empty one.
 
-    The frame's own guards hold all that the entry's say.
+    lifted: the tensors that the graph holds (an optimizer's). The frame's own guards hold all that the entry's say.
     """
     payload = _payload(hit, request)
     payload.result.guards_expr = None
     with no_trace_around():
         compiled = _with_code(payload, hit, request, compiler)
-    return _entry_point(compiled, request.gm)
+    return _entry_point(compiled, lifted)
 
 
 def _with_code(payload: Payload, hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
@@ -118,9 +118,8 @@ def _replay_alias_guards(stored: Sequence[Any], gm: GraphModule) -> None:
         guards.alias_guards(context).extend(made)
 
 
-def _entry_point(compiled: Callable[..., Any], gm: GraphModule) -> Callable[..., Any]:
-    lifted = list(lifted_tensors(gm).values())  # what AOTAutograd passes before the graph's inputs
-
+def _entry_point(compiled: Callable[..., Any], lifted: list[torch.Tensor]) -> Callable[..., Any]:
+    """lifted: what AOTAutograd passes before the graph's inputs."""
     if lifted:
 
         def run(*args: Any) -> Any:

@@ -16,9 +16,8 @@ from ..torch_api.frames.hook import Frame, when_guarded
 from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.ran import noting
 from ..torch_api.frames.seen import Seen, watching
-from .comparing import differences
 from .graphs import check_around, load_graph
-from .record import Record
+from .record import Record, differences
 from .recording import make_record
 from .reporting import FrameReport
 from .restoring import restore

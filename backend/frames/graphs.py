@@ -73,7 +73,8 @@ def reference_of(name: str, compiled: Any, seen: Seen) -> dict[str, Plain]:
 def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
     """Raises Refused for a graph that its key alone does not bring back."""
     gm = request.gm
-    if lifted_tensors(gm):
+    lifted, sources = lifted_tensors(gm), getattr(gm, "_param_name_to_source", None) or {}
+    if not lifted.keys() <= sources.keys():
         raise Refused("its graph holds tensors of its own")
     if gm.meta.get("cudagraph_annotation") is not None:
         raise Refused("its graph is annotated for CUDA graphs")
@@ -98,6 +99,16 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         "devices": devices,
         "around": around,
         "operators": operators,
+        "lifted": [(sources[name], tensor) for name, tensor in lifted.items()],
+    }
+
+
+def with_lifted(references: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """The same, with something else for each tensor that a graph holds (an optimizer's, say)."""
+    return {
+        name: reference
+        | {"pieces": [piece | {"lifted": [*map(change, piece["lifted"])]} for piece in reference["pieces"]]}
+        for name, reference in references.items()
     }
 
 
@@ -192,8 +203,9 @@ def _check_piece(
 
 
 def load_graph(reference: Mapping[str, Any], engine: Any, place: Place, *, counts: bool) -> Callable[..., Any]:
-    """The callable, and a hit in the journal for each of its pieces if it counts. Raises Refused where the store has
-    one no more, or what loading raises.
+    """The callable, and a hit in the journal for each of its pieces if it counts. What pieces hold are tensors here.
+
+    Raises Refused where the store has one no more, or what loading raises.
     """
     pieces = [_load_piece(piece, engine, place, counts=counts) for piece in reference["pieces"]]
     return wired(reference["wiring"], pieces) if reference["wiring"] else pieces[0]
@@ -211,7 +223,8 @@ def _load_piece(reference: Mapping[str, Any], engine: Any, place: Place, *, coun
     heard = report.skipped if counts else _unheard
     choices = KeptChoices(engine.cache, report)
     with report.phase("load"), patched_settings(patches), watching(_empty(), heard, choices):
-        run = load_alone(found, Request(key, _empty(), [], patches, report), engine.compiler)
+        request = Request(key, _empty(), [], patches, report)
+        run = load_alone(found, request, engine.compiler, reference["lifted"])
     if counts:
         engine.agree(found, report)
         report.hit(found)

@@ -10,18 +10,29 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+import torch
 from warmgraph.hashing import comes_with_torch, describing_once
 
 from ..torch_api.frames import guards as dynamo
-from ..torch_api.frames import resume, sizes, state
+from ..torch_api.frames import sizes, state
 from ..torch_api.frames.acting import acts_while_traced
 from ..torch_api.frames.devices import has_user_objects
 from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame, side_effects_of
 from ..torch_api.frames.orders import hash_seed
-from ..torch_api.frames.plain import Plain, Refused, classes_in, code_to_plain, nested, stands_by_name
+from ..torch_api.frames.plain import Plain, Refused, classes_in, code_to_plain, nested
 from ..torch_api.frames.seen import Seen
-from ..torch_api.frames.sources import Live, Source, SourceTable, bases_of, global_of, is_imported, is_of_frame, root_of
+from ..torch_api.frames.sources import (
+    Live,
+    Source,
+    SourceTable,
+    bases_of,
+    global_of,
+    is_imported,
+    is_of_frame,
+    key_of,
+    root_of,
+)
 from .codes import (
     asked_names,
     compares_identity,
@@ -32,7 +43,9 @@ from .codes import (
     looked_names,
     refuse_chance,
 )
-from .graphs import operators_in, reference_of
+from .graphs import operators_in, with_lifted
+from .held import keys_of
+from .installed import graphs_of, installed_by, lifted_in, optimizers_of
 from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, sharing_of
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
@@ -54,14 +67,15 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     graph = output.tracer_output.output_graph
     _refuse_odd(graph, shape)
     values = Values()
-    installed = _installed(graph, frame, seen, values)
-    graphs = _graphs(graph, installed, seen)  # before all that takes long
+    live = Live(graph.local_scope, graph.global_scope)
+    table, texts = SourceTable(), Texts()
+    installed = installed_by(graph, frame, seen, values, table, live)
+    graphs = graphs_of(graph, installed, seen)  # before all that takes long
+    lifted = lifted_in(graphs, live)
     if ran := seen.operators - (kept := operators_in(graphs.values())):
         raise Refused(f"operator {min(ran)} ran while it was traced, and is in none of its graphs")
     if others := kept - seen.operators:
         raise Refused(f"operator {min(others)} runs more than plain code while it is traced")
-    live = Live(graph.local_scope, graph.global_scope)
-    table, texts = SourceTable(), Texts()
     known = {
         source: (dynamo.concrete(one["size"]), dynamo.concrete(one["stride"]), id(live(source)) in seen.marked)
         for source, one in graph.input_source_to_sizes_strides.items()
@@ -130,6 +144,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         looked_for=sorted(looked_for),
         spaces=spaces,
         inlined=[[module, path, texts.number(text)] for module, path, text in inlined],
+        optimizers=optimizers_of(seen, table),
         sizes=[[table.number(source), *one] for source, one in known.items() if source in table],
         key_order=[table.number(source) for source in sorted(graph.guard_on_key_order, key=lambda s: str(s.name))],
         alias=[dynamo.pack_alias(guard, table) for guard in graph.aotautograd_guards],
@@ -137,10 +152,10 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         state=around.state,
         program=around.program,
         builtins=graph.name_of_builtins_dict_key_in_fglobals,
-        graphs=graphs,
+        graphs=with_lifted(graphs, lambda pair: table.number(pair[0])),
         pgo=sizes.pack_sizes(frame.code, frame.closure),
         scope=list(profile_scope()),
-        sharing=sharing_of(sources, look),
+        sharing=sharing_of(sources, look, lifted),
         one=one_text(table.sources, look, names=names),
         names=names,
         everything=everything,
@@ -224,9 +239,16 @@ def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, text
         if not source.name or id(value := look.live(source)) in said:
             continue
         said.add(id(value))
+        if isinstance(value, dict) and any(one not in table for one in _of_tensors_in(source, value)):
+            raise Refused(f"{source.name} has tensors as keys")
         if text := surface_text(look, source):
             found[table.number(source)] = text
     return [[number, texts.number(text)] for number, text in found.items()]
+
+
+def _of_tensors_in(source: Source, table: dict[Any, Any]) -> list[Source]:
+    """Sources of a table's keys that are tensors: which these are is said by what is one with them."""
+    return [key_of(source, number) for number, key in enumerate(keys_of(table)) if isinstance(key, torch.Tensor)]
 
 
 def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, looked_for: set[str]) -> list[Plain]:
@@ -265,38 +287,3 @@ def _refuse_others_globals(bytecode: types.CodeType, frame: Frame, made: set[str
 
 def _codes(frame: Frame, seen: Seen) -> dict[types.CodeType, dict[str, Any]]:
     return {frame.code: frame.globals, **seen.inlined}
-
-
-def _installed(graph: Any, frame: Frame, seen: Seen, values: Values) -> list[Plain]:
-    """How each global that Dynamo installed is made again."""
-    rows: list[Plain] = []
-    for name, value in seen.installed.get(id(graph), {}).items():
-        if name.startswith("__compiled_fn"):
-            rows.append([name, "graph", None])
-        elif name.startswith("__builtins_dict__"):
-            rows.append([name, "builtins", None])
-        elif isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value:
-            rows.append([name, "module", value.__name__])
-        elif name.startswith("___module_") and isinstance(value, (type, types.BuiltinFunctionType)):
-            rows.append([name, "named", [*_name(value), values.identity(value)]])
-        elif name.startswith("___unnamed_scope"):
-            rows.append([name, "scope", value])
-        elif name.startswith("__resume_at"):
-            rows.append([name, "resume", resume.pack_resume(value, frame.code, frame.globals)])
-        else:
-            what = type(value).__qualname__
-            raise Refused(f"a global that cannot be made again: {name.rstrip('0123456789_c')} ({what})")
-    return rows
-
-
-def _name(value: Any) -> list[str]:
-    """Of a class or a builtin function. Raises Refused where it is not found by it."""
-    if not stands_by_name(value):
-        raise Refused(f"{value.__qualname__}, which no name leads to")
-    return [value.__module__, value.__qualname__]
-
-
-def _graphs(graph: Any, installed: list[Plain], seen: Seen) -> dict[str, Any]:
-    """Of those that the last attempt installed."""
-    made = seen.installed.get(id(graph), {})
-    return {name: reference_of(name, made[name], seen) for name, kind, _ in installed if kind == "graph"}

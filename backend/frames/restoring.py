@@ -14,13 +14,14 @@ from typing import Any
 from warmgraph.hashing import describing_once
 
 from ..torch_api.frames import guards as dynamo
-from ..torch_api.frames import resume, sizes, state
+from ..torch_api.frames import optimizers, resume, sizes, state
 from ..torch_api.frames.dynamic_sizes import may_be_told, profile_scope
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.orders import hash_seed
 from ..torch_api.frames.plain import Refused, code_from_plain, named, placed
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
+from .graphs import with_lifted
 from .program import differing
 from .reached import one_text, reach, sharing_of
 from .record import Record
@@ -69,22 +70,34 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
             elif kind == "scope":
                 put(name, globals_of(*data))
         sources = read_sources(record.sources, rename)
+        if record.optimizers:  # last thing before the values are looked at: it makes some of them
+            _refuse_others(record, around)
+            for number, calls in record.optimizers:
+                optimizers.prepare(live(sources[number]), calls)
+        for name, kind, data in record.installed:
+            if kind == "optimizer":
+                put(name, optimizers.reference_to(live(sources[data])))
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
         look = Looking(live, known, set(record.asked), tuple(frame.closure or ()))
         guards = _compare(record, frame, sources, look)
-        if (moved := differing(record.program, around.program)) is not None:  # last: the others say more
-            raise Refused(moved)
+        _refuse_others(record, around)  # last: the others say more
         place = _placing(record, frame, rename)
         parts = _parts(record, frame, sources, guards, look, rename, place)
         restored = Restored(parts, frame, cleanups, look.live.known)
+        graphs = with_lifted(record.graphs, lambda number: look.live(sources[number]))
         for name, kind, data in record.installed:  # last: a record whose guards do not hold loads nothing
             if kind == "graph":
-                put(name, load(record.graphs[name]))
+                put(name, load(graphs[name]))
             elif kind == "resume":
                 put(name, resume.make_resume(data, rename, frame.globals, frame.code, place))
         _leave_as_traced(record, frame, sources, look)
         undo.pop_all()
     return restored
+
+
+def _refuse_others(record: Record, around: Around) -> None:
+    if (moved := differing(record.program, around.program)) is not None:
+        raise Refused(moved)
 
 
 @contextmanager
@@ -140,7 +153,8 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
         _same(
             text, space_text(space, record.asked, record.looked_for), f"which names are there in {name or 'its module'}"
         )
-    if sharing_of(sources, look) != record.sharing:
+    lifted = (sources[n] for one in record.graphs.values() for piece in one["pieces"] for n in piece["lifted"])
+    if sharing_of(sources, look, lifted) != record.sharing:
         raise Refused("other tensors are one, or share memory")
     if one_text(sources, look, names=record.names) != record.one:
         raise Refused("other values are one object")

@@ -20,10 +20,11 @@ import torch
 from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames import guards as dynamo
+from ..torch_api.frames.guards import is_dtensor
+from ..torch_api.frames.optimizers import is_held, is_optimizer
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import PYTREE_TYPES, is_pytree_registry, marks_of, ranks_text
-from ..torch_api.frames.tensors import is_dtensor
 from .classes import is_known, is_librarys
 from .codes import function_name
 from .held import keys_of
@@ -65,7 +66,6 @@ _RULES: dict[str, Rule] = {}
 
 _REFUSED = {
     "NN_MODULE": "a module by its identity: all that it holds is folded in",
-    "WEAKREF_ALIVE": "an object that only this process refers to (an optimizer's tensors)",
     "TENSOR_SUBCLASS_METADATA_MATCH": "a tensor subclass's metadata, which has no form of its own for each class",
 }
 
@@ -113,7 +113,20 @@ COMPARED = (
 
 @_rule("ID_MATCH", "FUNCTION_MATCH", "BUILTIN_MATCH", "CLASS_MATCH", "MODULE_MATCH")
 def _identity(look: Looking, source: Source, arguments: Arguments) -> str:
-    return look.values.identity(look.live(source))
+    value = look.live(source)
+    if is_held(value):  # by the graph: it is bound anew, whatever its numbers are
+        size, stride = tuple(value.shape), value.stride()
+        return tensor_text(value, size, stride, False, look.values, beneath=look.beneath)
+    if is_optimizer(value):  # all that it holds is reached, and the guard says that it is this one
+        return f"optimizer:{look.values.classes.text(type(value))}"
+    return look.values.identity(value)
+
+
+@_rule("WEAKREF_ALIVE")
+def _alive(look: Looking, source: Source, arguments: Arguments) -> str:
+    if not is_optimizer(look.live(source)):
+        raise Refused("an object that only this process refers to (an optimizer's tensors)")
+    return "optimizer"
 
 
 @_rule("OPAQUE_OBJ_GUARD_FN_MATCH")
@@ -178,7 +191,7 @@ def _no_hooks(look: Looking, source: Source, arguments: Arguments) -> str:
 @_rule("DICT_KEYS_MATCH", "MAPPING_KEYS_CHECK")
 def _keys(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
-    return f"{look.values.classes.text(type(value))} {[look.values.key(key) for key in keys_of(value)]}"
+    return f"{look.values.classes.text(type(value))} {[look.values.key_of_dict(key) for key in keys_of(value)]}"
 
 
 @_rule("DICT_VERSION")

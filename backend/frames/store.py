@@ -14,8 +14,7 @@ from warmgraph.cache import Cache, Entry, Hit, Reason, Role
 from warmgraph.hashing import sha256_hex
 
 from ..reporting.report import made_here
-from .comparing import identity
-from .record import Record, decode_record, encode_record
+from .record import Record, decode_record, encode_record, identity
 from .reporting import FrameReport
 
 MAX_RECORDS = 16  # under one key; those that were used last are tried first

@@ -9,8 +9,8 @@ import torch
 from warmgraph.hashing import Uncacheable, encode, sha256_hex
 
 from ..torch_api.frames.devices import is_pinned
+from ..torch_api.frames.guards import dispatch_keys, is_dtensor, is_wrapper_subclass
 from ..torch_api.frames.plain import Refused
-from ..torch_api.frames.tensors import dispatch_keys, is_dtensor, is_wrapper_subclass
 from .values import Values
 
 _ALIGNMENT = 64  # what Inductor trusts a static input's address to be a multiple of, and more
@@ -53,7 +53,7 @@ def tensor_text(
         [None if want is None else have for want, have in zip(stride, value.stride(), strict=True)],
         value.storage_offset(),
         _marks(value, marked),
-        memory.data_ptr() % _ALIGNMENT == 0 if marked else None,
+        memory.data_ptr() % _ALIGNMENT == 0 if marked or hasattr(value, "_dynamo_static_input_type") else None,
         _beneath(value) if beneath else None,
     )
     return repr(facts)

@@ -16,7 +16,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -280,9 +280,9 @@ class Values:
         if value is os.environ or value is getattr(os.environ, "_data", None):  # others differ everywhere
             return short("\n".join(sorted(word for word in self.words | asked if word in os.environ)))
         if isinstance(value, dict):
-            return f"{len(value)} {self._keys(keys_of(value))}"
+            return self._keys(keys_of(value), self.key_of_dict)
         if isinstance(value, (set, frozenset)):
-            return f"{len(value)} {self._keys(sorted(value, key=repr))}"  # who iterates has a guard for each item
+            return self._keys(sorted(value, key=repr), self.key)  # who iterates has a guard for each item
         if isinstance(value, types.FunctionType):
             return self.function(value, strict=False)
         if isinstance(value, type):
@@ -305,14 +305,17 @@ class Values:
         more = f" {self.constant(value.enter_result)}" if isinstance(value, contextlib.nullcontext) else ""
         return f"{self.classes.text(kind)} {short(chr(10).join(map(str, names)))}{more}"
 
-    def _keys(self, keys: Iterable[Any]) -> str:
-        keys = list(keys)
-        if len(keys) > _MAX_KEYS:
+    def _keys(self, keys: Iterable[Any], text: Callable[[Any], str]) -> str:
+        if len(keys := list(keys)) > _MAX_KEYS:
             raise Refused(f"a table of {len(keys)} entries")
-        return short("\n".join(map(self.key, keys)))
+        return f"{len(keys)} {short(chr(10).join(map(text, keys)))}"
+
+    def key_of_dict(self, value: Any) -> str:
+        """Of tensors (an optimizer's state) sources say which they are, see `recording`."""
+        return "tensor" if type(value) in (torch.Tensor, torch.nn.Parameter) else self.key(value)
 
     def key(self, value: Any) -> str:
-        """A key of a dict."""
+        """An item of a set, or a name in a table."""
         try:
             return self.constant(value)
         except Refused:

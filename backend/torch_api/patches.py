@@ -46,6 +46,7 @@ _CHOICES = "Triton's choices"
 _RANKS = "results that ranks share"
 _FRAMES = "restored frames"
 _BUILDER = "torch._dynamo.variables.builder"
+_OPTIMIZER = "torch._dynamo.variables.optimizer"
 _BUILTIN = "torch._dynamo.variables.builtin"
 _DICTS = "torch._dynamo.variables.dicts"
 _USERS = "torch._dynamo.variables.user_defined"
@@ -92,6 +93,8 @@ _OF_ALL = {
     "inlining": Patch("torch._dynamo.symbolic_convert", "InliningInstructionTranslator.__init__", ("self",), _FRAMES),
     "values": Patch(_BUILDER, "VariableBuilder.__call__", ("self", "value"), _FRAMES),
     "static inputs": Patch(_BUILDER, "VariableBuilder.mark_static_input", ("self", "value", "guard"), _FRAMES),
+    "groups of optimizers": Patch(_OPTIMIZER, "OptimizerVariable._set_capturable", ("self", "tx"), _FRAMES),
+    "state of optimizers": Patch(_OPTIMIZER, "OptimizerVariable.update_list_args", ("self", "tx"), _FRAMES),
     "guards left out": Patch("torch._dynamo.guards", "install_guard", ("guards", "skip"), _FRAMES, everywhere=True),
     "nodes that run": Patch(
         "torch._dynamo.utils", "run_node", ("tracer", "node", "args", "kwargs", "nnmodule"), _FRAMES

@@ -18,6 +18,7 @@ import probes_identity  # noqa: F401
 import probes_library  # noqa: F401
 import probes_modules  # noqa: F401
 import probes_operators  # noqa: F401
+import probes_optimizers  # noqa: F401
 import probes_process  # noqa: F401
 import probes_sourceless  # noqa: F401
 import probes_texts  # noqa: F401

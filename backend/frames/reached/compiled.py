@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from warmgraph.hashing import sha256_hex
 
-from ...torch_api.frames.tensors import is_dtensor
+from ...torch_api.frames.guards import is_dtensor
 from ..tensors import spec_text
 from .containers import Lines, Walking
 

@@ -20,9 +20,9 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, r
 _TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-def sharing_of(sources: Iterable[Source], look: Looking) -> str:
-    """Of inputs that are tensors, in the order of their names."""
-    tensors = [source for source in dict.fromkeys(sources) if source in look.sizes]
+def sharing_of(sources: Iterable[Source], look: Looking, lifted: Iterable[Source]) -> str:
+    """Of inputs that are tensors, in the order of their names. lifted: those that graphs hold."""
+    tensors = [*dict.fromkeys([*(source for source in sources if source in look.sizes), *lifted])]
     for source in tensors:
         if is_dynamos(source) and not is_imported(source):
             raise Refused(f"a tensor in {source.name}")

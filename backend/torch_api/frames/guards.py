@@ -1,16 +1,21 @@
-"""Dynamo's guards as (source, kind, arguments), and back: made anew with torch's own builder. Compares nothing."""
+"""Dynamo's guards as (source, kind, arguments), and back: made anew with torch's own builder; and what they ask of
+tensors. Compares nothing.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+import torch
 from torch._dynamo import guards as dynamo
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import AttrSource, NNModuleSource
 from torch._guards import DuplicateInputs, Guard, StorageOverlap
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .plain import Plain, Refused, from_plain, to_plain
 from .sources import Source, SourceTable
@@ -143,3 +148,17 @@ def read_alias(item: Plain, sources: Sequence[Source]) -> Any:
     if kind == "duplicate":
         return DuplicateInputs(sources[first], sources[second])
     return StorageOverlap([sources[number] for number in first], [sources[number] for number in second])
+
+
+def is_wrapper_subclass(value: torch.Tensor) -> bool:
+    """Whether torch takes it apart."""
+    return bool(is_traceable_wrapper_subclass(value))
+
+
+def dispatch_keys(value: torch.Tensor) -> int:
+    return int(torch._C._dispatch_keys(value).raw_repr())
+
+
+def is_dtensor(value: Any) -> bool:
+    """Exactly torch's own class, which Dynamo knows by name: not a subclass of it."""
+    return type(value) is getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)

@@ -40,7 +40,7 @@ _NAMES = """
     ConvertIntSource DefaultsSource GetItemSource ConstDictKeySource DictGetItemSource DictSubclassGetItemSource
     ListGetItemSource TupleIteratorGetItemSource NamedTupleFieldsSource DataclassFieldsSource TypeSource NNModuleSource
     UnspecializedNNModuleSource UnspecializedBuiltinNNModuleSource FSDPNNModuleSource GlobalStateSource ShapeEnvSource
-    WeakRefCallSource
+    WeakRefCallSource OptimizerSource GlobalWeakRefSource
     CallFunctionNoArgsSource FloatTensorSource CallMethodItemSource NumpyTensorSource DynamicScalarSource
     NonSerializableSetGetItemSource SkipGuardSource ImportSource
 """
@@ -106,7 +106,7 @@ def read_sources(rows: Sequence[Plain], rename: Mapping[str, str]) -> list[Sourc
             if cls is None:
                 raise Refused(f"a source of {kind!r:.40}")
             arguments = [_argument(item, made) for item in values]
-            if cls is dynamo.GlobalSource:
+            if cls in (dynamo.GlobalSource, dynamo.GlobalWeakRefSource):
                 arguments[0] = rename.get(arguments[0], arguments[0])
             made.append(cls(*arguments))
     return made
@@ -140,6 +140,11 @@ _PLACES = {
 }
 
 
+def key_of(table: Source, number: int) -> Source:
+    """The source of a table's key."""
+    return dynamo.ConstDictKeySource(table, number)
+
+
 def method_of(source: Source) -> Source | None:
     """The source of a method, where this one is of what it is bound to."""
     is_owner = isinstance(source, dynamo.AttrSource) and source.member == "__self__"
@@ -170,7 +175,7 @@ def with_roots(sources: Sequence[Source]) -> Iterator[tuple[Source, Source]]:
 def global_of(source: Source) -> str:
     """The global that a source begins with; empty for one that begins elsewhere."""
     root = root_of(source)
-    return str(root.global_name) if isinstance(root, GlobalSource) else ""
+    return str(root.global_name) if isinstance(root, (GlobalSource, dynamo.GlobalWeakRefSource)) else ""
 
 
 def is_dynamos(source: Source) -> bool:
@@ -183,7 +188,9 @@ def is_imported(source: Source) -> bool:
     return global_of(source).startswith("__import_")
 
 
-_DYNAMOS = re.compile(r"__builtins_dict__|__import_|___|\w*_\d{9,}_c\d")  # the last: a prefix, an id, a compile
+_DYNAMOS = re.compile(
+    r"__builtins_dict__|__import_|__optimizer_|___|\w*_\d{9,}_c\d"
+)  # the last: a prefix, an id, a compile
 
 
 def is_of_frame(source: Source) -> bool:
@@ -245,7 +252,7 @@ class Live:
             base = self(source.base)
             if kind in (dynamo.AttrSource, dynamo.UnspecializedParamBufferSource, dynamo.CellContentsSource):
                 return getattr(base, source.member)
-            if isinstance(source, (dynamo.NNModuleSource, dynamo.SkipGuardSource)):
+            if isinstance(source, (dynamo.NNModuleSource, dynamo.SkipGuardSource, dynamo.OptimizerSource)):
                 return base
             if kind is dynamo.DictGetItemSource and not isinstance(source.index, Source):
                 return base[source.index]

@@ -300,6 +300,7 @@ _PREFIXES = {
     "module": "___module",
     "named": "___module",
     "scope": "___unnamed_scope",
+    "optimizer": "__optimizer",
 }
 
 

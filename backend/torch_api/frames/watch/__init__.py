@@ -26,6 +26,7 @@ from warmgraph.hashing import comes_with_torch, is_torch_or_stdlib
 from ... import patches
 from ...versions import at_hand
 from ..acting import asking_super, running
+from ..optimizers import noting_calls, noting_groups
 from ..seen import note_chance, seen
 from . import sets, texts
 
@@ -35,6 +36,8 @@ def install() -> None:
     patches.install("inlining", _inlining)
     patches.install("values", _looking)
     patches.install("static inputs", _marking)
+    patches.install("groups of optimizers", noting_groups)
+    patches.install("state of optimizers", noting_calls)
     patches.install("guards left out", _guarding)
     patches.install("installed globals", _installing)
     patches.install("values without a source", _without_source)

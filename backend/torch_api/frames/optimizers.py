@@ -1,0 +1,118 @@
+"""Steps of torch's optimizers: while Dynamo traces one it makes the optimizer's state itself (`_init_group`), and marks
+what has one address. Where a step is restored nobody traces it, so that is done here. Read on 2.11 to 2.15.
+"""
+
+from __future__ import annotations
+
+import importlib
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from warmgraph.hashing import comes_with_torch
+
+from .plain import Plain, Refused
+from .ran import paused
+from .seen import seen
+
+
+def is_optimizer(value: Any) -> bool:
+    return isinstance(value, torch.optim.Optimizer)
+
+
+def is_held(value: Any) -> bool:
+    """Whether it is a tensor that Dynamo makes part of a graph, as its address is said to stay the same: a guard says
+    that it is this one, and code reads its numbers at each call.
+    """
+    return isinstance(value, torch.Tensor) and torch._dynamo.utils.get_static_address_type(value) == "guarded"
+
+
+def refers_to_optimizer(name: str, value: Any) -> bool:
+    """Whether it is the global by which Dynamo notes that an optimizer lives."""
+    return name.startswith("__optimizer_") and isinstance(value, weakref.ref) and is_optimizer(value())
+
+
+def reference_to(optimizer: Any) -> Any:
+    return weakref.ref(optimizer)
+
+
+def noting_groups(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of `OptimizerVariable._set_capturable`, which Dynamo calls where code asks for the groups."""
+
+    def set_capturable(self: Any, tx: Any) -> Any:
+        if _calls_of(self) is not None:
+            with paused():  # Dynamo imports it at the first gradient, and that runs what is no code of torch's
+                importlib.import_module("torch._inductor.cudagraph_trees")
+        return original(self, tx)
+
+    return set_capturable
+
+
+def noting_calls(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of `OptimizerVariable.update_list_args`, after `_init_group` has run."""
+
+    def update(self: Any, tx: Any, args: Any, kwargs: Any, py_args: Any, py_kwargs: Any) -> Any:
+        calls = _calls_of(self)
+        if calls is not None and (call := _call(self.value, py_args, py_kwargs)) not in calls:
+            calls.append(call)
+        return original(self, tx, args, kwargs, py_args, py_kwargs)
+
+    return update
+
+
+def _calls_of(variable: Any) -> list[Plain] | None:
+    current = seen()
+    return None if current is None else current.optimizers.setdefault(variable.source, [])
+
+
+def _call(optimizer: Any, arguments: Sequence[Any], named: Any) -> Plain:
+    """[number of the group, how many lists are filled]; None for a call that cannot be made again."""
+    group, *lists = arguments
+    number = next((number for number, one in enumerate(optimizer.param_groups) if one is group), None)
+    if named or number is None or not all(type(one) is list for one in lists) or not _is_torchs(optimizer):
+        return None
+    return [number, len(lists)]
+
+
+def _is_torchs(optimizer: Any) -> bool:
+    """Whether its state is made by code of torch's, which asks for nothing but groups, parameters and gradients."""
+    made = getattr(type(optimizer), "_init_group", None)
+    code = getattr(made, "__code__", None)
+    return code is not None and comes_with_torch(code.co_filename) and "_init_group" not in vars(optimizer)
+
+
+def prepare(optimizer: Any, calls: Sequence[Plain]) -> None:
+    """As a trace does before it looks at the state. What it leaves is what a trace finds, if there is one after all.
+
+    Raises Refused for an optimizer whose state torch does not make as it did.
+    """
+    if not is_optimizer(optimizer) or (calls and not _is_torchs(optimizer)):
+        raise Refused(f"an optimizer was here; now {type(optimizer).__qualname__}")
+    groups, state = optimizer.param_groups, optimizer.state
+    if any(number >= len(groups) for number, _ in calls):
+        raise Refused("an optimizer with fewer groups of parameters")
+    try:
+        _mark(tensor for group in groups for tensor in group["params"])
+        for group in groups:
+            if "capturable" in group and all(_is_on_gpu(one) and one not in state for one in group["params"]):
+                group["capturable"] = True
+        for number, count in calls:
+            for tensor, held in state.items():
+                if "step" in held and held["step"].is_cpu:
+                    held["step"] = held["step"].to(tensor.device)
+            with torch.set_grad_enabled(bool(optimizer.defaults.get("differentiable"))):  # as around `step`
+                optimizer._init_group(groups[number], *([] for _ in range(count)))
+            _mark(torch.utils._pytree.tree_leaves(dict(state)))
+    except Exception as error:  # noqa: BLE001 - what a trace would raise (sparse gradients), and does
+        raise Refused(f"an optimizer whose state cannot be made: {type(error).__name__}") from None
+
+
+def _is_on_gpu(tensor: torch.Tensor) -> bool:
+    return bool(tensor.is_cuda or tensor.is_xpu)
+
+
+def _mark(values: Iterable[Any]) -> None:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            torch._dynamo.mark_static_address(value, guard=True)
