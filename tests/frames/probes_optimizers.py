@@ -39,6 +39,11 @@ def tensor(x): TENSOR.step(); return values() + x.sum()
 def factor(x): FACTOR.step(); return values() + x.sum()
 def scheduled(x): SCHEDULED.step(); return values() + x.sum()
 def mine(x): MINE.step(); return values() + x.sum()
+STATIC, OTHER = torch.full((4,), 2.0), torch.full((4,), 2.0)
+for one in (STATIC, OTHER): torch._dynamo.mark_static_address(one, guard=True)
+def static(x): return x * STATIC
+def two(x): return x * STATIC + OTHER
+def written(x): STATIC.add_(x); return STATIC * 2
 def both(x): SGD.step(); ADAM.step(); return values() + x.sum()
 def zeroed(x): SGD.step(); SGD.zero_grad(); return values() + x.sum()
 def whole(x):
@@ -49,7 +54,9 @@ OPTIMIZERS = {"adam": "ADAM", "sgd": "SGD", "scheduled": "SCHEDULED", "mine": "M
 
 
 def optimizer(entry, name, **more):
-    put(f"optimizers: {entry}, {name}", SOURCE, entry, as_is=True, args=lambda scene: (torch.arange(4.0),), **more)
+    """On 2.11 torch's wrapper around `step` is traced: it resumes in a function with a closure."""
+    more |= {"as_is": True, "args": lambda scene: (torch.arange(4.0),), "since": (2, 12)}
+    put(f"optimizers: {entry}, {name}", SOURCE, entry, **more)
 
 
 def group(entry, key, value, number=0):
@@ -167,3 +174,27 @@ optimizer("sgd", "state that is there", change=warmed("momentum_buffer"), after=
 optimizer("adam", "state of another dtype", change=warmed("exp_avg", torch.Tensor.double), agrees=True, after=False)
 optimizer("adam", "state that is no tensor", change=warmed("step", float), agrees=True, after=False)
 optimizer("adam", "state in another memory", change=warmed("exp_avg", lambda x: x[::1].clone()), after=False)
+
+# -- tensors of which a program says that they stay where they are
+
+
+def aliased(scene):
+    scene.m.OTHER = scene.m.STATIC
+
+
+def overlapping(scene):
+    scene.m.OTHER = scene.m.STATIC.view(4)
+    torch._dynamo.mark_static_address(scene.m.OTHER, guard=True)
+
+
+def unmarked(scene):
+    scene.m.STATIC = torch.full((4,), 5.0)
+
+
+for entry in ("static", "two", "written"):
+    optimizer(entry, "nothing", **NOTHING)
+    optimizer(entry, "other numbers", change=lambda scene: scene.m.STATIC.fill_(7.0), restores=True, after=False)
+optimizer("static", "not marked", change=unmarked)
+optimizer("static", "another dtype", change=set_("m.STATIC", torch.full((4,), 5.0).double()))
+optimizer("two", "they are one", change=aliased, agrees=True)
+optimizer("two", "they lie in one memory", change=overlapping, agrees=True, after=False)
