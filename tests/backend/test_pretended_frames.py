@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(frames_unsupported() is not None, reason=str(frames_unsupported())),
 ]
 
-GRAPHS = "inference training half in_pieces on_the_host both made_there sizes written".split()
+GRAPHS = "inference training half in_pieces on_the_host both made_there sizes written stepped".split()
 FACTS = "capability how_many current is_there".split()
 REFUSED = {
     "which_one": "asks for uuid",

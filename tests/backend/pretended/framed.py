@@ -138,6 +138,22 @@ def written():
     return f, (new(8), new(8))
 
 
+def stepped():
+    """Its state is made while it is traced, where the parameters are; it may be captured in a CUDA graph then."""
+    model = Block().to("cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    for one in model.parameters():
+        one.grad = torch.ones_like(one)
+
+    def f(x):
+        optimizer.step()
+        made = [one for state in optimizer.state.values() for one in state.values()]
+        is_capturable = optimizer.param_groups[0]["capturable"]
+        return x * 2, [len(made), is_capturable or not torch.compiler.is_compiling()]
+
+    return f, (new(8),)
+
+
 def capability():
     def f(x):
         major = torch.cuda.get_device_properties(x.device).major
@@ -313,7 +329,7 @@ CHANGES = {
 CASES = {
     f.__name__: f
     for f in (
-        *(inference, training, half, in_pieces, on_the_host, both, made_there, sizes, written),
+        *(inference, training, half, in_pieces, on_the_host, both, made_there, sizes, written, stepped),
         *(capability, how_many, current, is_there, which_one, which_by_name, fraction, as_text, tuned, spread),
         *(written_kernel, tuned_kernel, pruned_kernel),
     )
