@@ -44,7 +44,7 @@ from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
 from .untracked import MORE, given_before, reject_untracked_inputs
 
 MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any more
-MAX_LINES = 1_000_000  # a second or two
+MAX_LINES = 200_000  # some tenths of a second, for each key
 
 Leaf = Callable[[Any], "str | None"]
 
@@ -141,12 +141,15 @@ class Walk:
             if text is None:
                 self.operators([getattr(value, "namespace", None) or value._qualified_op_name.split("::")[0]])
             self.say(text if text is not None else identify(value))
-        elif (attributes := attributes_of(value) or attributes_of_plain(value)) is not None:
-            self._instance(value, attributes)
+        elif (held := attributes_of(value)) is not None:
+            self._instance(value, held)
         else:
             if isinstance(value, str):
                 self.owners.words.add(value)
             text = self.leaf(value) if self.leaf is not None else None
+            if text is None and (held := attributes_of_plain(value)) is not None:
+                self._instance(value, held)
+                return
             self.say(text if text is not None else encode(value))
             if hasattr(value, "__dict__") and self._is_new(value):
                 self.owners.add(value)  # what is hung on it

@@ -407,3 +407,28 @@ def test_values_that_hold_themselves_end():
     again: list = []
     again.append(again)
     assert of(circle) == of(again) != of([[]])
+
+
+@dataclasses.dataclass
+class Empty:
+    """No fields."""
+
+
+@pytest.mark.parametrize("held", [Empty(), types.SimpleNamespace(), type("Bare", (), {})()])
+def test_an_object_that_holds_nothing_has_a_digest(held):
+    assert digest("def f():\n    return held", held=held) == digest("def f():\n    return held", held=held)
+
+
+class OfC(dict):
+    """What its base holds no attribute says."""
+
+
+@pytest.mark.parametrize("held", [OfC(a=1), memoryview(b"ab"), iter([1]), type("E", (Exception,), {})()])
+def test_what_an_object_keeps_out_of_sight_has_none(held):
+    with pytest.raises(Uncacheable, match="no stable identity"):
+        digest("def f():\n    return held", held=held)
+
+
+def test_data_without_end_is_refused():
+    with pytest.raises(Uncacheable, match="more data than can be looked at"):
+        digest("def f():\n    return held", held=[1.5] * 300_000)
