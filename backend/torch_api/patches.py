@@ -96,9 +96,7 @@ _OF_ALL = {
     "groups of optimizers": Patch(_OPTIMIZER, "OptimizerVariable._set_capturable", ("self", "tx"), _FRAMES),
     "state of optimizers": Patch(_OPTIMIZER, "OptimizerVariable.update_list_args", ("self", "tx"), _FRAMES),
     "guards left out": Patch("torch._dynamo.guards", "install_guard", ("guards", "skip"), _FRAMES, everywhere=True),
-    "nodes that run": Patch(
-        "torch._dynamo.utils", "run_node", ("tracer", "node", "args", "kwargs", "nnmodule"), _FRAMES
-    ),
+    "nodes that run": Patch("torch._dynamo.utils", "run_node", ("tracer", "node", "args", "kwargs"), _FRAMES),
     "attributes by super": Patch(
         "torch._dynamo.variables.misc", "SuperVariable.call_method", ("self", "tx", "name", "args", "kwargs"), _FRAMES
     ),
