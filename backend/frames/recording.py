@@ -30,7 +30,7 @@ from ..torch_api.frames.sources import (
     global_of,
     is_imported,
     is_of_frame,
-    key_of,
+    key_source,
     root_of,
 )
 from .codes import (
@@ -102,7 +102,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     sources = [one for one in dict.fromkeys([*guarded, *modules, *looked_at]) if one not in said]
     for source in sources:  # two of them may be one value
         table.number(source)
-    surfaces = _surfaces((source for source in sources if source not in empty), look, table, texts)
+    key_order = sorted(graph.guard_on_key_order, key=lambda source: str(source.name))
+    surfaces = _surfaces([*(one for one in sources if one not in empty), *key_order], look, table, texts)
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     if seen.inlined.get(frame.code, frame.globals) is not frame.globals:
         raise Refused(f"it folds in {frame.code.co_name}, which two modules have alike")
@@ -146,7 +147,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         inlined=[[module, path, texts.number(text)] for module, path, text in inlined],
         optimizers=optimizers_of(seen, table),
         sizes=[[table.number(source), *one] for source, one in known.items() if source in table],
-        key_order=[table.number(source) for source in sorted(graph.guard_on_key_order, key=lambda s: str(s.name))],
+        key_order=[table.number(source) for source in key_order],
         alias=[dynamo.pack_alias(guard, table) for guard in graph.aotautograd_guards],
         shape=[shape["python"], shape["verbose_python"]],
         state=around.state,
@@ -233,6 +234,7 @@ def _row(guard: Any, look: Looking, table: SourceTable, texts: Texts, *, made: b
 
 
 def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, texts: Texts) -> list[Plain]:
+    """Raises Refused for one with keys of which nothing says which they are."""
     found: dict[int, str] = {}
     said: set[int] = set()  # ids of values: one is reached by many ways
     for source in sources:
@@ -248,7 +250,7 @@ def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, text
 
 def _of_tensors_in(source: Source, table: dict[Any, Any]) -> list[Source]:
     """Sources of a table's keys that are tensors: which these are is said by what is one with them."""
-    return [key_of(source, number) for number, key in enumerate(keys_of(table)) if isinstance(key, torch.Tensor)]
+    return [key_source(source, number) for number, key in enumerate(keys_of(table)) if isinstance(key, torch.Tensor)]
 
 
 def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, looked_for: set[str]) -> list[Plain]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 from warmgraph.hashing import describing_once
 
 from ..torch_api.frames import guards as dynamo
-from ..torch_api.frames import optimizers, resume, sizes, state
+from ..torch_api.frames import resume, sizes, state
 from ..torch_api.frames.dynamic_sizes import may_be_told, profile_scope
 from ..torch_api.frames.hook import Frame
+from ..torch_api.frames.optimizers import prepare
 from ..torch_api.frames.orders import hash_seed
 from ..torch_api.frames.plain import Refused, code_from_plain, named, placed
 from ..torch_api.frames.restored import Parts, Restored
@@ -70,17 +72,17 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
             elif kind == "scope":
                 put(name, globals_of(*data))
         sources = read_sources(record.sources, rename)
-        if record.optimizers:  # last thing before the values are looked at: it makes some of them
-            _refuse_others(record, around)
+        if record.optimizers:  # before the values are looked at, some of which this makes
+            _refuse_other_program(record, around)
             for number, calls in record.optimizers:
-                optimizers.prepare(live(sources[number]), calls)
+                undo.callback(prepare(live(sources[number]), calls))
         for name, kind, data in record.installed:
             if kind == "optimizer":
-                put(name, optimizers.reference_to(live(sources[data])))
+                put(name, weakref.ref(live(sources[data])))
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
         look = Looking(live, known, set(record.asked), tuple(frame.closure or ()))
         guards = _compare(record, frame, sources, look)
-        _refuse_others(record, around)  # last: the others say more
+        _refuse_other_program(record, around)  # last: the others say more
         place = _placing(record, frame, rename)
         parts = _parts(record, frame, sources, guards, look, rename, place)
         restored = Restored(parts, frame, cleanups, look.live.known)
@@ -95,7 +97,7 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
     return restored
 
 
-def _refuse_others(record: Record, around: Around) -> None:
+def _refuse_other_program(record: Record, around: Around) -> None:
     if (moved := differing(record.program, around.program)) is not None:
         raise Refused(moved)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 from typing import Any
@@ -153,16 +154,23 @@ def generated_backward(overload: Any) -> tuple[Any, Any] | None:
     kernels = [row.partition(": registered at ")[2] for row in rows if row.startswith("Autograd[alias]")]
     if len(kernels) != 1:  # none, or one that took another's place
         return None
-    if not kernels[0].startswith(torch.library.__file__):
-        gc.collect()  # a user's Library: of one that is gone the class may be left, and this kernel be the user's
-    names = (overload._namespace, overload._opname, overload._overloadname)
-    name = f"GeneratedBackwardFor_{'_'.join(names)}"
+    if not kernels[0].startswith(torch.library.__file__) and _made_for(overload):
+        _collect(overload, len(torch.library._impls))
+    infos = _made_for(overload)
+    return (infos[0]._backward_fn, infos[0]._setup_context_fn) if len(infos) == 1 else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _collect(overload: Any, kernels: int) -> None:
+    """A user's Library: of one that is gone the class may be left, and the kernel be the user's. kernels: how many."""
+    gc.collect()
+
+
+def _made_for(overload: Any) -> list[Any]:
+    """What the classes hold that were generated for it."""
+    name = f"GeneratedBackwardFor_{overload._namespace}_{overload._opname}_{overload._overloadname}"
     made = [one for one in torch.autograd.Function.__subclasses__() if one.__name__ == name]
-    held = [one for one in map(_held_by_backward, made) if one.get("op") is overload]
-    if len(held) != 1:
-        return None
-    info = held[0]["info"]
-    return info._backward_fn, info._setup_context_fn
+    return [held["info"] for held in map(_held_by_backward, made) if held.get("op") is overload]
 
 
 def _held_by_backward(kind: Any) -> dict[str, Any]:

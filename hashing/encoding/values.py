@@ -8,6 +8,8 @@ import contextlib
 import dataclasses
 import enum
 import functools
+import gc
+import hashlib
 import inspect
 import numbers
 import operator
@@ -28,8 +30,6 @@ from .targets import is_higher_order, is_operator
 def parts_of(value: Any) -> tuple[str, list[Any]] | None:
     """(kind, what it is made of) of a value that only ties others together, else None."""
     kind = type(value).__name__
-    if (array := _array(value)) is not None:
-        return kind, array
     if not is_torch_or_stdlib(type(value).__module__):
         return None  # a subclass may hold more, and do otherwise
     if isinstance(value, (staticmethod, classmethod)):
@@ -49,7 +49,7 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
     if isinstance(value, re.Pattern):
         return kind, [value.pattern, value.flags]
     if isinstance(value, types.MappingProxyType):
-        return kind, [dict(value)]
+        return kind, gc.get_referents(value)  # the mapping itself, which may be of any class
     if isinstance(value, (torch.finfo, torch.iinfo)):
         return kind, [repr(value)]
     if kind == "TorchVersion":  # of torch.__version__: a text that compares as versions do
@@ -64,25 +64,19 @@ def parts_of(value: Any) -> tuple[str, list[Any]] | None:
     return None
 
 
-def _array(value: Any) -> list[Any] | None:
-    """Of an array of numpy's, or one of its numbers: how it lies in memory, and its bytes. None for anything else."""
-    numpy: Any = sys.modules.get("numpy")
-    if type(value).__module__ != "numpy" or not isinstance(value, (numpy.ndarray, numpy.generic)):
-        return None
-    if value.dtype.kind not in "biufcSUMm" or value.nbytes > _MOST_BYTES:
-        return None  # objects, records; and what is too large to be hashed for each key
-    return [value.dtype.str, list(value.shape), list(value.strides), value.flags.writeable, value.tobytes()]
-
-
-_MOST_BYTES = 1 << 20
-
 # Containers that code may change, and see changed in another place.
 _DICTS = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
-MUTABLE = (list, collections.deque, *_DICTS)
+_MUTABLE = (list, collections.deque, *_DICTS)
+
+
+def is_mutable(value: Any) -> bool:
+    return type(value) in _MUTABLE or type(value) is getattr(sys.modules.get("numpy"), "ndarray", None)
 
 
 def contents_of(value: Any) -> tuple[str, Iterable[Any]] | None:
-    """(kind, what it holds, in the order in which code goes over it) of a list, a dict and their like, else None."""
+    """(kind, what it holds, in the order in which code goes over it) of a list, a dict, an array and their like, else
+    None.
+    """
     kind = type(value)
     if kind in (list, tuple):
         return f"{kind.__name__} of {len(value)}", value
@@ -91,7 +85,30 @@ def contents_of(value: Any) -> tuple[str, Iterable[Any]] | None:
     if kind in _DICTS and not (hasattr(value, "__dict__") and vars(value)):
         first = [value.default_factory] if kind is collections.defaultdict else []
         return f"{kind.__name__} of {len(value)}", [*first, *(part for pair in value.items() for part in pair)]
-    return None
+    if kind in (set, frozenset) and not any(isinstance(item, (str, bytes)) for item in value):
+        return f"{kind.__name__} of {len(value)}", in_order(value)
+    return _array(value) if kind.__module__ == "numpy" else None
+
+
+def _array(value: Any) -> tuple[str, list[Any]] | None:
+    """Of an array of numpy's, or one of its numbers: how it lies in memory, and its bytes or the array that has these.
+    None for one of objects or records, of another package's dtype, or that is too large to be hashed for each key.
+    """
+    numpy: Any = sys.modules["numpy"]
+    if not isinstance(value, (numpy.ndarray, numpy.generic)):
+        return None
+    dtype, base = value.dtype, value.base
+    known = dtype.type.__module__ == "numpy" and dtype.kind in "biufcSUMm" and dtype.char not in "gG"  # these have gaps
+    if not known or dtype.metadata or not (base is None or type(base) is numpy.ndarray) or value.nbytes > _MOST_BYTES:
+        return None
+    how = [dtype.str, list(value.shape), list(value.strides), value.flags.writeable]
+    if base is None:
+        return type(value).__name__, [*how, hashlib.sha256(value.tobytes()).hexdigest()]
+    begin = value.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return type(value).__name__, [*how, begin, base]
+
+
+_MOST_BYTES = 1 << 20
 
 
 def is_named_tuple(kind: Any) -> bool:
@@ -164,7 +181,10 @@ def attributes_of_plain(value: Any) -> list[tuple[str, Any]] | None:
     bases = [base for base in kind.__mro__ if base not in (object, abc.ABC, typing.Generic, typing.Protocol)]
     if not bases or any(is_torch_or_stdlib(base.__module__) for base in bases) or _holds_more(kind):
         return None
-    held = list(getattr(value, "__dict__", {}).items())
+    table = next((vars(base)["__dict__"] for base in kind.__mro__ if "__dict__" in vars(base)), None)
+    if not (table is None or isinstance(table, types.GetSetDescriptorType)):
+        return None  # it says itself what it holds
+    held = list(table.__get__(value).items()) if table is not None else []
     for name, member in ((name, member) for base in bases for name, member in vars(base).items() if _is_slot(member)):
         with contextlib.suppress(AttributeError):  # nothing was put there
             held.append((f"slot {name}", member.__get__(value)))

@@ -86,7 +86,7 @@ def reach_of(code: types.CodeType) -> Reach:
     paths: set[tuple[str, ...]] = set()
     imports: list[Import] = []
     by_place = False
-    for nested in _codes(code):
+    for nested in codes_in(code):
         before: list[Any] = [None, None]  # the instructions before this one
         outer = {*code.co_freevars}  # what an enclosing function outside `code` owns
         path: tuple[str, ...] = ()
@@ -115,11 +115,11 @@ def reach_of(code: types.CodeType) -> Reach:
                 by_place |= bool(instruction.arg)  # `case Config(s)`: what its class says in `__match_args__`
             before = [before[-1], instruction]
         paths.add(path)
-    names = {name for nested in _codes(code) for name in nested.co_names}
+    names = {name for nested in codes_in(code) for name in nested.co_names}
     if not _SAYING.isdisjoint(names):
         attributes.add("__qualname__")
-    asked = [_asked_names(nested) for nested in _codes(code)] if not (_ASKING | _TABLES).isdisjoint(names) else []
-    words = {word for nested in _codes(code) for constant in nested.co_consts for word in _words(constant)}
+    asked = [_asked_names(nested) for nested in codes_in(code)] if not (_ASKING | _TABLES).isdisjoint(names) else []
+    words = {word for nested in codes_in(code) for constant in nested.co_consts for word in _words(constant)}
     return Reach(
         loads=frozenset(loads),
         attributes=frozenset(attributes),
@@ -225,8 +225,9 @@ def _words(constant: Any) -> Iterator[str]:
             yield from _words(item)
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+    """It, and the functions nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
+            yield from codes_in(constant)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import dis
+import functools
 import inspect
 import types
 from typing import Any
@@ -12,7 +14,7 @@ from ..encoding.encode import Uncacheable, encode
 from ..encoding.values import bound_cells, place_of
 from ..origin import foreign, is_torch_or_stdlib, named_by_torch
 from .purity import frames_asked
-from .references import Reach, reach_of
+from .references import Reach, codes_in, reach_of
 from .saying import is_code
 
 # Builtins through which a function sees more than its names say.
@@ -42,6 +44,24 @@ def reject_untracked_inputs(function: types.FunctionType, reach: Reach, *, stric
         raise Uncacheable(
             f"{place_of(function)} refers to {unknown[0]}, which is not defined (yet): ask when everything is"
         )
+
+
+@functools.lru_cache(maxsize=4096)
+def sets_attribute(code: types.CodeType) -> str | None:
+    """The name of one that it sets or deletes of an object that was there before; None where there is none.
+
+    Not of `ctx`, which autograd makes for each call, and not of what an `__init__` makes.
+    """
+    for nested in codes_in(code):
+        own = {"ctx", *(nested.co_varnames[:1] if nested.co_name in ("__init__", "__post_init__") else ())}
+        before: Any = None
+        for one in dis.get_instructions(nested):
+            if one.opname in ("STORE_ATTR", "DELETE_ATTR"):
+                loaded = before.argval if "LOAD_FAST" in before.opname else None
+                if (loaded[-1] if isinstance(loaded, tuple) else loaded) not in own:  # two at once, since 3.12
+                    return str(one.argval)
+            before = one
+    return None
 
 
 def given_before(cached: Any) -> str | None:

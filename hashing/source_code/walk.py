@@ -19,12 +19,11 @@ from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import TORCH_NAMESPACES, identify, is_higher_order, is_operator
 from ..encoding.values import (
-    MUTABLE,
     attributes_of,
     attributes_of_plain,
     bound_cells,
     contents_of,
-    in_order,
+    is_mutable,
     members_of,
     name_of,
     parts_of,
@@ -41,10 +40,10 @@ from .packages import TABLES, unfollowed_text
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
 from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
-from .untracked import MORE, given_before, reject_untracked_inputs
+from .untracked import MORE, given_before, reject_untracked_inputs, sets_attribute
 
 MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any more
-MAX_LINES = 200_000  # some tenths of a second, for each key
+MAX_CHARACTERS = 8 << 20  # some tenths of a second, for each key
 
 Leaf = Callable[[Any], "str | None"]
 
@@ -65,7 +64,9 @@ class Walk:
         self.leaf = leaf
         self.strict = strict
         self._seen: dict[int, int] = {}
-        self._count = 0
+        self._count = self._size = 0
+        self._sets: str | None = None  # an attribute that the code sets
+        self._holds_plain = False
         self._kept: list[Any] = []  # keeps temporaries alive, so that an id stays theirs
         self.owners = Owners()
         self._loggers: list[logging.Logger] = []
@@ -91,6 +92,8 @@ class Walk:
                 handlers = [type(handler).__qualname__ for handler in logger.handlers]
                 level = [logger.getEffectiveLevel(), logger.manager.disable]
                 self.say(encode([*level, logger.disabled, handlers]))
+        if self._holds_plain and self._sets is not None:
+            raise Uncacheable(f"it sets attribute {self._sets}, perhaps of an object that it reads, {MORE}")
 
     def _what(self, value: Any) -> None:
         parts = parts_of(value)
@@ -107,17 +110,13 @@ class Walk:
             self._builtin(value)
         elif isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
             self._named(value)
-        elif type(value) in MUTABLE and self.leaf is not None and (text := self.leaf(value)) is not None:
+        elif is_mutable(value) and self.leaf is not None and (text := self.leaf(value)) is not None:
             self.say(text)
-        elif type(value) in MUTABLE and not self._is_new(value):
+        elif is_mutable(value) and not self._is_new(value):
             return  # one list in two places is changed in both
         elif (contents := contents_of(value)) is not None:
             self.say(contents[0])
             for item in contents[1]:
-                self.value(item)
-        elif type(value) in (set, frozenset) and not any(isinstance(item, (str, bytes)) for item in value):
-            self.say(f"{type(value).__name__} of {len(value)}")
-            for item in in_order(value):
                 self.value(item)
         else:
             self._constant(value)
@@ -148,6 +147,7 @@ class Walk:
                 self.owners.words.add(value)
             text = self.leaf(value) if self.leaf is not None else None
             if text is None and (held := attributes_of_plain(value)) is not None:
+                self._holds_plain = True
                 self._instance(value, held)
                 return
             self.say(text if text is not None else encode(value))
@@ -204,6 +204,7 @@ class Walk:
         of_torch = is_torch_or_stdlib(function.__globals__.get("__name__")) and is_torch_or_stdlib_code(function)
         if not of_torch:
             reject_untracked_inputs(function, reach, strict=self.strict)
+            self._sets = self._sets or sets_attribute(function.__code__)
             self.owners.of_code(reach)
         self.say(meaning(function.__code__))
         paths: dict[str, list[tuple[str, ...]]] = {}
@@ -261,6 +262,8 @@ class Walk:
             self.value(members_of(code))
         theirs = {name for base in code.__mro__[1:] if is_torch_or_stdlib(base.__module__) for name in vars(base)}
         self.value([registered_with(code), in_trees(code)])
+        if vars(code).get("_is_protocol", False):  # `isinstance` asks an object for what stands there
+            self.owners.names |= {*vars(code), *vars(code).get("__annotations__", ())}
         if (copies := copyreg.dispatch_table.get(code)) is not None:
             self.value(copies)
         for name, member in vars(code).items():  # in their order: code may iterate over them
@@ -315,9 +318,10 @@ class Walk:
         self.say(f"reads {name} {encode(self.facts[name])}")
 
     def say(self, text: str) -> None:
-        if len(self.lines) > MAX_LINES:
-            raise Uncacheable("it reaches more data than can be looked at for each key")
         self.lines.append(encode(text))
+        self._size += len(self.lines[-1])
+        if self._size > MAX_CHARACTERS:
+            raise Uncacheable("it reaches more data than can be looked at for each key")
 
 
 # Builtins that are plain values.

@@ -33,6 +33,24 @@ FACTOR = torch.optim.Adafactor(PARAMS, lr=0.1)
 SCHEDULED = torch.optim.SGD(PARAMS, lr=0.1, momentum=0.9)
 SCHEDULER = torch.optim.lr_scheduler.ConstantLR(SCHEDULED, factor=0.5)
 MINE = Mine(PARAMS)
+SCALAR = torch.nn.Parameter(torch.tensor(3.0))
+SCALAR.grad = torch.tensor(2.0)
+RATES = torch.optim.Adam([SCALAR], lr=0.1, foreach=False)
+class Own(torch.optim.Optimizer):
+    def _init_group(self): self.made = True
+    def step(self):
+        self._init_group()
+        with torch.no_grad():
+            for p in self.param_groups[0]["params"]: p.sub_(p.grad)
+OWN = Own(PARAMS, {})
+MUON = torch.optim.Muon([torch.nn.Parameter(torch.ones(2, 2))], lr=0.1)
+MUON.param_groups[0]["params"][0].grad = torch.ones(2, 2)
+GO = True
+def muon(x):
+    if GO: MUON.step()
+    return x * 2
+def scalar(x): RATES.step(); return SCALAR.detach() + x.sum()
+def own(x): OWN.step(); return values() + x.sum()
 def adam(x): ADAM.step(); return values() + x.sum()
 def sgd(x): SGD.step(); return values() + x.sum()
 def tensor(x): TENSOR.step(); return values() + x.sum()
@@ -114,6 +132,13 @@ def another_gradient(scene):
     scene.m.PARAMS[0].grad = torch.full((4,), 9.0)
 
 
+def sorted_keys(scene):
+    """As a checkpoint that another tool wrote."""
+    scene.m.RATES.step()
+    for one, held in scene.m.RATES.state.items():
+        scene.m.RATES.state[one] = {key: held[key] for key in sorted(held)}
+
+
 def half(scene):
     scene.m.PARAMS[0].data = scene.m.PARAMS[0].data.double()
     scene.m.PARAMS[0].grad = scene.m.PARAMS[0].grad.double()
@@ -169,6 +194,10 @@ optimizer("sgd", "another dtype", change=half, agrees=True, after=False)
 optimizer("sgd", "another gradient", change=another_gradient, after=False)
 optimizer("sgd", "how its state is made", change=patched, after=False)
 optimizer("sgd", "a hook after each step", change=post_hook)
+optimizer("scalar", "state in another order", change=sorted_keys, agrees=True, after=False)
+optimizer("scalar", "nothing", **NOTHING)
+optimizer("own", "nothing", change=lambda scene: None, agrees=True, refused="_init_group")
+optimizer("muon", "no step", change=set_("m.GO", False), agrees=True)
 optimizer("adam", "state that is there", change=warmed(), after=False)
 optimizer("sgd", "state that is there", change=warmed("momentum_buffer"), after=False)
 optimizer("adam", "state of another dtype", change=warmed("exp_avg", torch.Tensor.double), agrees=True, after=False)

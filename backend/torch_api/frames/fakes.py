@@ -76,8 +76,9 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
     definition, functions = OPDEFS.get(name.partition(".")[0]), _Functions()
     if definition is None:  # of C++, or of a Library, whose kernels for devices are called by name
         # "Meta" is made of a registered fake; where there are both, the fake runs.
-        _, setup = given = generated_backward(overload) or (None, None)
-        known = DEVICE_KEYS | {"Meta"} | ({"Autograd"} if given[0] is not None else set())
+        given = generated_backward(overload)
+        setup = given[1] if given is not None else None
+        known = DEVICE_KEYS | {"Meta"} | ({"Autograd"} if given is not None else set())
         if not library_kernels(name) <= known or (fake := fake_of(name)) is None:
             return None
     else:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.utils import get_static_address_type
 from warmgraph.hashing import comes_with_torch
 
 from .plain import Plain, Refused
@@ -25,16 +26,12 @@ def is_held(value: Any) -> bool:
     """Whether it is a tensor that Dynamo makes part of a graph, as its address is said to stay the same: a guard says
     that it is this one, and code reads its numbers at each call.
     """
-    return isinstance(value, torch.Tensor) and torch._dynamo.utils.get_static_address_type(value) == "guarded"
+    return isinstance(value, torch.Tensor) and get_static_address_type(value) == "guarded"
 
 
 def refers_to_optimizer(name: str, value: Any) -> bool:
     """Whether it is the global by which Dynamo notes that an optimizer lives."""
     return name.startswith("__optimizer_") and isinstance(value, weakref.ref) and is_optimizer(value())
-
-
-def reference_to(optimizer: Any) -> Any:
-    return weakref.ref(optimizer)
 
 
 def noting_groups(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,11 +65,10 @@ def _calls_of(variable: Any) -> list[Plain] | None:
 
 def _call(optimizer: Any, arguments: Sequence[Any], named: Any) -> Plain:
     """[number of the group, how many lists are filled]; None for a call that cannot be made again."""
-    group, *lists = arguments
-    number = next((number for number, one in enumerate(optimizer.param_groups) if one is group), None)
-    if named or number is None or not all(type(one) is list for one in lists) or not _is_torchs(optimizer):
+    number = next((n for n, one in enumerate(optimizer.param_groups) if arguments and one is arguments[0]), None)
+    if named or number is None or not all(type(one) is list for one in arguments[1:]) or not _is_torchs(optimizer):
         return None
-    return [number, len(lists)]
+    return [number, len(arguments) - 1]
 
 
 def _is_torchs(optimizer: Any) -> bool:
@@ -82,8 +78,8 @@ def _is_torchs(optimizer: Any) -> bool:
     return code is not None and comes_with_torch(code.co_filename) and "_init_group" not in vars(optimizer)
 
 
-def prepare(optimizer: Any, calls: Sequence[Plain]) -> None:
-    """As a trace does before it looks at the state. What it leaves is what a trace finds, if there is one after all.
+def prepare(optimizer: Any, calls: Sequence[Plain]) -> Callable[[], None]:
+    """As a trace does before it looks at the state. Returns what undoes it, for a record that does not fit after all.
 
     Raises Refused for an optimizer whose state torch does not make as it did.
     """
@@ -92,6 +88,7 @@ def prepare(optimizer: Any, calls: Sequence[Plain]) -> None:
     groups, state = optimizer.param_groups, optimizer.state
     if any(number >= len(groups) for number, _ in calls):
         raise Refused("an optimizer with fewer groups of parameters")
+    undo = _undoing(groups, state)
     try:
         _mark(tensor for group in groups for tensor in group["params"])
         for group in groups:
@@ -105,7 +102,35 @@ def prepare(optimizer: Any, calls: Sequence[Plain]) -> None:
                 optimizer._init_group(groups[number], *([] for _ in range(count)))
             _mark(torch.utils._pytree.tree_leaves(dict(state)))
     except Exception as error:  # noqa: BLE001 - what a trace would raise (sparse gradients), and does
+        undo()
         raise Refused(f"an optimizer whose state cannot be made: {type(error).__name__}") from None
+    return undo
+
+
+def _undoing(groups: Sequence[dict[str, Any]], state: dict[Any, dict[str, Any]]) -> Callable[[], None]:
+    held = {tensor: dict(one) for tensor, one in state.items()}
+    capturable = [group.get("capturable") for group in groups]
+    tensors = [tensor for group in groups for tensor in group["params"]]
+    tensors += torch.utils._pytree.tree_leaves(list(held.values()))
+    marks = [(one, get_static_address_type(one)) for one in tensors if isinstance(one, torch.Tensor)]
+
+    def undo() -> None:
+        for tensor in [*state]:
+            if tensor not in held:
+                del state[tensor]
+            else:  # steps may have been moved to another device
+                state[tensor].clear()
+                state[tensor].update(held[tensor])
+        for group, before in zip(groups, capturable, strict=True):
+            if before is not None:
+                group["capturable"] = before
+        for tensor, mark in marks:
+            if mark is None and get_static_address_type(tensor) is not None:
+                del tensor._dynamo_static_input_type
+            elif mark is not None:
+                tensor._dynamo_static_input_type = mark
+
+    return undo
 
 
 def _is_on_gpu(tensor: torch.Tensor) -> bool:

@@ -140,7 +140,7 @@ _PLACES = {
 }
 
 
-def key_of(table: Source, number: int) -> Source:
+def key_source(table: Source, number: int) -> Source:
     """The source of a table's key."""
     return dynamo.ConstDictKeySource(table, number)
 

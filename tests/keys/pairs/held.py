@@ -8,7 +8,7 @@ import collections
 import operator
 import re
 import types
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -103,6 +103,54 @@ def what_an_object_answers_by_getattr(v):
     return read(Asked(float(v)), "held.anything")
 
 
+class Hidden:
+    @property
+    def __dict__(self):
+        return {}
+
+
+@pair(bypass="no stable identity")
+def what_an_object_does_not_tell(v):
+    made = Hidden()
+    made.scale = float(v)
+    return read(made, "held.scale")
+
+
+@runtime_checkable
+class Scales(Protocol):
+    def scale_it(self): ...
+
+
+class Plain:
+    pass
+
+
+@pair()
+def what_an_object_is_after_a_protocol(v):
+    if v == 1:
+        Plain.scale_it = lambda self: None
+    space = {"held": Plain(), "Scales": Scales}
+    exec("def backward(ctx, g): return g * (2.0 if isinstance(held, Scales) else 3.0)", space)
+    return gradient_of_backward(space["backward"])
+
+
+class Count:
+    n = 0
+
+
+@pair(bypass="sets attribute n")
+def what_a_backward_counts(v):
+    """Where an earlier graph is loaded, nobody counts."""
+    count = Count()
+    count.n = v
+
+    def backward(ctx, g):
+        count.n += 1
+        return g * count.n
+
+    return gradient_of_backward(backward)
+
+
 @pair()
 def whether_two_objects_are_one(v):
     first = Settings(1.0)
@@ -140,6 +188,13 @@ def an_item_behind_a_proxy(v):
 
 
 @pair()
+def what_lies_behind_a_proxy(v):
+    return read(
+        types.MappingProxyType(collections.defaultdict((lambda: 2.0) if v == 1 else (lambda: 3.0))), "held['a']"
+    )
+
+
+@pair()
 def a_number_of_numpys(v):
     return read(np.float32(v), "float(held)")
 
@@ -157,7 +212,21 @@ def an_item_of_an_array(v):
 @pair()
 def how_an_array_lies_in_memory(v):
     made = np.ones((2, 3))
-    return read(made if v == 1 else np.ones((3, 2)).T, "held.strides[0]")
+    return read(made if v == 1 else np.asfortranarray(made), "held.strides[0]")
+
+
+@pair()
+def whether_two_arrays_share_memory(v):
+    whole = np.ones(4)
+    space = {"whole": whole, "part": whole[1:] if v == 1 else whole[1:].copy()}
+    exec("def backward(ctx, g):\n    whole[1] = 3.0\n    return g * float(part[0])", space)
+    return gradient_of_backward(space["backward"])
+
+
+@pair()
+def which_part_of_an_array(v):
+    whole = np.arange(4.0)
+    return read((whole, whole[v:][:2]), "float(held[1][0])")
 
 
 @pair()
