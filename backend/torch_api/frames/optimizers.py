@@ -88,6 +88,8 @@ def prepare(optimizer: Any, calls: Sequence[Plain]) -> Callable[[], None]:
     groups, state = optimizer.param_groups, optimizer.state
     if any(number >= len(groups) for number, _ in calls):
         raise Refused("an optimizer with fewer groups of parameters")
+    if not all(isinstance(held, dict) for held in state.values()):
+        raise Refused("an optimizer whose state is in no tables")
     undo = _undoing(groups, state)
     try:
         _mark(tensor for group in groups for tensor in group["params"])
