@@ -21,6 +21,10 @@ from .saying import is_code
 _OUTSIDE = frozenset("eval exec compile globals __import__ open input breakpoint".split())
 # The same, asked of `cache_hash` alone.
 _TABLES = frozenset("vars locals dir".split())
+# Methods of containers (`add` is one of tensors as well).
+_CHANGING = frozenset(
+    "append appendleft extend insert update setdefault pop popleft popitem remove discard clear".split()
+)
 MORE = (
     "so what it does depends on more than its code; tell what on with warmgraph.describe, or pass that as an argument"
 )
@@ -47,11 +51,13 @@ def reject_untracked_inputs(function: types.FunctionType, reach: Reach, *, stric
 
 
 @functools.lru_cache(maxsize=4096)
-def sets_attribute(code: types.CodeType) -> str | None:
-    """The name of one that it sets or deletes of an object that was there before; None where there is none.
+def changes_objects(code: types.CodeType) -> str | None:
+    """In words, what it does that may change an object which was there before; None for nothing.
 
-    Not of `ctx`, which autograd makes for each call, and not of what an `__init__` makes.
+    Not that it sets attributes of `ctx`, which autograd makes for each call, or of what an `__init__` makes.
     """
+    if called := _CHANGING & reach_of(code).attributes:
+        return f"calls {min(called)}()"
     for nested in codes_in(code):
         own = {"ctx", *(nested.co_varnames[:1] if nested.co_name in ("__init__", "__post_init__") else ())}
         before: Any = None
@@ -59,7 +65,9 @@ def sets_attribute(code: types.CodeType) -> str | None:
             if one.opname in ("STORE_ATTR", "DELETE_ATTR"):
                 loaded = before.argval if "LOAD_FAST" in before.opname else None
                 if (loaded[-1] if isinstance(loaded, tuple) else loaded) not in own:  # two at once, since 3.12
-                    return str(one.argval)
+                    return f"sets attribute {one.argval}"
+            elif one.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"):
+                return "sets items"
             before = one
     return None
 

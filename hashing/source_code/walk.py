@@ -40,7 +40,7 @@ from .packages import TABLES, unfollowed_text
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
 from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
-from .untracked import MORE, given_before, reject_untracked_inputs, sets_attribute
+from .untracked import MORE, changes_objects, given_before, reject_untracked_inputs
 
 MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any more
 MAX_CHARACTERS = 8 << 20  # some tenths of a second, for each key
@@ -65,7 +65,7 @@ class Walk:
         self.strict = strict
         self._seen: dict[int, int] = {}
         self._count = self._size = 0
-        self._sets: str | None = None  # an attribute that the code sets
+        self._changes: str | None = None  # what of the code may change objects
         self._holds_plain = False
         self._kept: list[Any] = []  # keeps temporaries alive, so that an id stays theirs
         self.owners = Owners()
@@ -92,8 +92,8 @@ class Walk:
                 handlers = [type(handler).__qualname__ for handler in logger.handlers]
                 level = [logger.getEffectiveLevel(), logger.manager.disable]
                 self.say(encode([*level, logger.disabled, handlers]))
-        if self._holds_plain and self._sets is not None:
-            raise Uncacheable(f"it sets attribute {self._sets}, perhaps of an object that it reads, {MORE}")
+        if self._holds_plain and self._changes is not None:
+            raise Uncacheable(f"it {self._changes}, perhaps of an object that it reads, {MORE}")
 
     def _what(self, value: Any) -> None:
         parts = parts_of(value)
@@ -204,7 +204,7 @@ class Walk:
         of_torch = is_torch_or_stdlib(function.__globals__.get("__name__")) and is_torch_or_stdlib_code(function)
         if not of_torch:
             reject_untracked_inputs(function, reach, strict=self.strict)
-            self._sets = self._sets or sets_attribute(function.__code__)
+            self._changes = self._changes or changes_objects(function.__code__)
             self.owners.of_code(reach)
         self.say(meaning(function.__code__))
         paths: dict[str, list[tuple[str, ...]]] = {}

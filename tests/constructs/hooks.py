@@ -272,9 +272,9 @@ class Policies:
         return CheckpointPolicy.MUST_SAVE
 
 
-@case(bypass="cache_hash")
+@case()
 def a_checkpoint_with_the_policy_of_an_object(way):
-    """Nothing describes the object that its policy is a method of: not cached, unless it is told a `cache_hash`."""
+    """Its policy is a method of an object, which is its class and its attributes."""
     context = functools.partial(create_selective_checkpoint_contexts, Policies().policy)
     return step(way.compile(selective(context)), numbers())
 

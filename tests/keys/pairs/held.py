@@ -151,6 +151,30 @@ def what_a_backward_counts(v):
     return gradient_of_backward(backward)
 
 
+@pair(bypass="calls append")
+def what_a_backward_collects(v):
+    made = Settings(1.0)
+    made.names = ["a"] * v
+
+    def backward(ctx, g):
+        made.names.append("b")
+        return g * len(made.names)
+
+    return gradient_of_backward(backward)
+
+
+@pair(bypass="sets items")
+def what_a_backward_notes(v):
+    made = Settings(1.0)
+    made.within = {"n": v}
+
+    def backward(ctx, g):
+        made.within["n"] += 1
+        return g * made.within["n"]
+
+    return gradient_of_backward(backward)
+
+
 @pair()
 def whether_two_objects_are_one(v):
     first = Settings(1.0)
