@@ -6,7 +6,7 @@ from .encoding.devices import current_device, device_text, for_current_device
 from .encoding.distributed import describing_once, groups_come_as_inputs, is_of_ranks
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
-from .encoding.values import attributes_of, is_named_tuple
+from .encoding.values import attributes_of, bound_cells, is_named_tuple
 from .key import KEY_VERSION, PART_NAMES, Key, Part
 from .origin import comes_with_torch, foreign, is_generated_by_torch, is_looked_after, is_torch_or_stdlib
 from .parts.allowed import is_allowed_call
@@ -39,6 +39,7 @@ __all__ = [
     "ambient_state",
     "assign_slots",
     "attributes_of",
+    "bound_cells",
     "cache_hash",
     "changes_metadata",
     "comes_with_torch",

@@ -29,6 +29,7 @@ from ..reporting.report import Place, Report
 from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api.compile import input_sources
 from ..torch_api.frames.fakes import plain_codes
+from ..torch_api.frames.optimizers import sources_of_held
 from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
 from ..torch_api.frames.seen import Seen, seen
 from ..torch_api.frames.state import ranks_text
@@ -73,7 +74,7 @@ def reference_of(name: str, compiled: Any, seen: Seen) -> dict[str, Plain]:
 def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
     """Raises Refused for a graph that its key alone does not bring back."""
     gm = request.gm
-    lifted, sources = lifted_tensors(gm), getattr(gm, "_param_name_to_source", None) or {}
+    lifted, sources = lifted_tensors(gm), sources_of_held(gm)
     if not lifted.keys() <= sources.keys():
         raise Refused("its graph holds tensors of its own")
     if gm.meta.get("cudagraph_annotation") is not None:

@@ -20,7 +20,14 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket, _highe
 from torch._prims_common import _computation_dtype_map
 from torch._subclasses import fake_impls
 from torch.fx import GraphModule
-from warmgraph.hashing import TORCH_NAMESPACES, comes_with_torch, foreign, graph_modules, is_torch_or_stdlib
+from warmgraph.hashing import (
+    TORCH_NAMESPACES,
+    bound_cells,
+    comes_with_torch,
+    foreign,
+    graph_modules,
+    is_torch_or_stdlib,
+)
 
 __all__ = [
     "OPDEFS",
@@ -150,6 +157,8 @@ def generated_backward(overload: Any) -> tuple[Any, Any] | None:
 
     torch keeps them only within the class of `torch.autograd.Function` that it generates. Read on 2.11 to 2.15.
     """
+    if f"{overload.name().replace('::', '/')}/Autograd" not in torch.library._impls:  # asked for each node of a trace
+        return None
     rows = torch._C._dispatch_dump(overload.name()).splitlines()
     kernels = [row.partition(": registered at ")[2] for row in rows if row.startswith("Autograd[alias]")]
     if len(kernels) != 1:  # none, or one that took another's place
@@ -178,8 +187,7 @@ def _held_by_backward(kind: Any) -> dict[str, Any]:
     function = vars(kind)["backward"]
     while True:
         function = getattr(function, "__func__", function)
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        held = {name: cell.cell_contents for name, cell in cells}
+        held = bound_cells(function)
         if "orig_backward" not in held:
             return held
         function = held["orig_backward"]

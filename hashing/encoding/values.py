@@ -168,7 +168,7 @@ def attributes_of(value: Any) -> list[tuple[str, Any]] | None:
         return list(vars(value).items())  # code may go over them
     if dataclasses.is_dataclass(kind) and not _holds_more(kind):
         names = {field.name for field in dataclasses.fields(value)} | set(getattr(value, "__dict__", ()))
-        names |= {name for base in kind.__mro__ for name, member in vars(base).items() if _is_slot(member)}
+        names |= {name for name, _ in _slots_of(kind)}
         return [(name, getattr(value, name)) for name in sorted(names) if hasattr(value, name)]
     return None
 
@@ -185,7 +185,7 @@ def attributes_of_plain(value: Any) -> list[tuple[str, Any]] | None:
     if not (table is None or isinstance(table, types.GetSetDescriptorType)):
         return None  # it says itself what it holds
     held = list(table.__get__(value).items()) if table is not None else []
-    for name, member in ((name, member) for base in bases for name, member in vars(base).items() if _is_slot(member)):
+    for name, member in _slots_of(kind):
         with contextlib.suppress(AttributeError):  # nothing was put there
             held.append((f"slot {name}", member.__get__(value)))
     return held
@@ -197,8 +197,7 @@ def _holds_more(kind: type) -> bool:
     """
     if not all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__):
         return True
-    slots = sum(_is_slot(member) for base in kind.__mro__ for member in vars(base).values())
-    pointers = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    pointers = len(_slots_of(kind)) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     return bool(kind.__itemsize__) or kind.__basicsize__ != object.__basicsize__ + _POINTER * pointers
 
 
@@ -230,8 +229,10 @@ def _called(value: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__} {name}"
 
 
-def _is_slot(member: Any) -> bool:
-    return isinstance(member, types.MemberDescriptorType)
+def _slots_of(kind: type) -> list[tuple[str, Any]]:
+    """(name, descriptor) of those of a class and its bases."""
+    members = ((name, member) for base in kind.__mro__ for name, member in vars(base).items())
+    return [(name, member) for name, member in members if isinstance(member, types.MemberDescriptorType)]
 
 
 def name_of(code: Any) -> str:

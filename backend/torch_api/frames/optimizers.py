@@ -29,6 +29,12 @@ def is_held(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and get_static_address_type(value) == "guarded"
 
 
+def sources_of_held(gm: Any) -> dict[str, Any]:
+    """Where Dynamo found the tensors that are attributes of its graph, by their names."""
+    found: dict[str, Any] = getattr(gm, "_param_name_to_source", None) or {}
+    return found
+
+
 def refers_to_optimizer(name: str, value: Any) -> bool:
     """Whether it is the global by which Dynamo notes that an optimizer lives."""
     return name.startswith("__optimizer_") and isinstance(value, weakref.ref) and is_optimizer(value())
@@ -102,6 +108,7 @@ def prepare(optimizer: Any, calls: Sequence[Plain]) -> Callable[[], None]:
                     held["step"] = held["step"].to(tensor.device)
             with torch.set_grad_enabled(bool(optimizer.defaults.get("differentiable"))):  # as around `step`
                 optimizer._init_group(groups[number], *([] for _ in range(count)))
+        if calls:
             _mark(torch.utils._pytree.tree_leaves(dict(state)))
     except Exception as error:  # noqa: BLE001 - what a trace would raise (sparse gradients), and does
         undo()

@@ -34,8 +34,8 @@ class Seen(Struct):
     that it asked modules for. owners: the class on which Dynamo found an attribute last, by the attribute's id and
     name. operators: custom ones whose fakes ran. shuffled: whether it went over a set of texts that it made. graphs:
     by backend id, for each piece of a compiled graph where it is kept, or why it is not. ranks: sources of meshes and
-    groups of ranks that its graphs take. optimizers: of each whose groups it
-    asked for, by source, how it had the state made. installed: globals of each OutputGraph, by its id.
+    groups of ranks that its graphs take. optimizers: of each whose groups it asked for, by source, how it had the state
+    made. installed: globals of each OutputGraph, by its id.
     """
 
     looked_at: dict[Any, None] = field(default_factory=dict)

@@ -188,9 +188,8 @@ def is_imported(source: Source) -> bool:
     return global_of(source).startswith("__import_")
 
 
-_DYNAMOS = re.compile(
-    r"__builtins_dict__|__import_|__optimizer_|___|\w*_\d{9,}_c\d"
-)  # the last: a prefix, an id, a compile
+# The last: a prefix, an id, a compile.
+_DYNAMOS = re.compile(r"__builtins_dict__|__import_|__optimizer_|___|\w*_\d{9,}_c\d")
 
 
 def is_of_frame(source: Source) -> bool:

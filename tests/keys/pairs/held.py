@@ -316,21 +316,27 @@ def the_backward_in_a_library_of_the_users(v):
     return gradient(of_library(lambda ctx, g: g * v, own=own))
 
 
-@pair(bypass="torch does not hand out")
-def a_kernel_for_autograd_of_the_users_own(v):
+def own_kernel(name, v):
+    """For Autograd, as a program writes it by itself."""
+
     class Own(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
             with torch._C._AutoDispatchBelowAutograd():
-                return torch.ops.pairs_library.op(x)
+                return getattr(torch.ops.pairs_library, name)(x)
 
         @staticmethod
         def backward(ctx, g):
             return g * v
 
+    return Own.apply
+
+
+@pair(bypass="torch does not hand out")
+def a_kernel_for_autograd_of_the_users_own(v):
     op = of_library(lambda ctx, g: g * 7)
     own = HELD["own"] = torch.library.Library("pairs_library", "FRAGMENT")
-    own.impl("op", Own.apply, "Autograd", allow_override=True)
+    own.impl("op", own_kernel("op", v), "Autograd", allow_override=True)
     return gradient(op)
 
 
@@ -349,15 +355,5 @@ def a_kernel_for_autograd_where_another_is_gone(v):
     vars(torch.ops.pairs_library).pop("gone", None)  # torch keeps what was asked for
     define("own")
 
-    class Own(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            with torch._C._AutoDispatchBelowAutograd():
-                return torch.ops.pairs_library.gone(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * v
-
-    HELD["own"].impl("gone", Own.apply, "Autograd")
+    HELD["own"].impl("gone", own_kernel("gone", v), "Autograd")
     return gradient(torch.ops.pairs_library.gone)
