@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from warmgraph.hashing import Uncacheable, encode
 
-from ..key.custom_code import kernel_text
+from ..key.triton_kernels import kernel_text
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, autocast_text, ranks_text

@@ -16,8 +16,9 @@ from ..torch_api.entrances.specialized import assumed, is_specialized, shown
 from ..torch_api.generated_code import wrapper_module
 from ..torch_api.ranks import places
 from .compiler_settings import seen_by_passes, settings_in_force
-from .custom_code import custom_code, triton_kernel
+from .custom_code import custom_code
 from .saved_tensors_hooks import inlined_hooks
+from .triton_kernels import triton_kernel
 
 
 def key_context(

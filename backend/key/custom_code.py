@@ -1,13 +1,14 @@
-"""Users' code inside a graph: custom operators and Triton kernels, described by what they are made of."""
+"""Users' operators inside a graph, and what replaces torch's own, described by what they are made of."""
 
 from __future__ import annotations
 
 import functools
+import types
 from importlib import metadata
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 from warmgraph.hashing import (
     TORCH_NAMESPACES,
     Uncacheable,
@@ -21,15 +22,17 @@ from warmgraph.hashing import (
     once_per_key,
     package_text,
     places_of,
-    sha256_hex,
     source_digest,
 )
 
 from ..torch_api import compile as compat
 from ..torch_api import operators as operators
-from ..torch_api.changes import registries as registered
+from ..torch_api.changes import kernels as registered
+from ..torch_api.changes import registries
+from ..torch_api.changes.kernel_functions import generated_backward, python_kernels
 from ..torch_api.changes.patterns import is_pattern, pattern_text
 from ..torch_api.changes.tables import changes, kernels
+from .triton_kernels import kernel_description
 
 
 @making_a_key
@@ -51,17 +54,18 @@ def _replacements() -> dict[str, Any]:
     """What code outside torch changed in torch itself, for whatever graph: no node of one says so."""
     digests, put_there = changes()
     found: dict[str, Any] = {"torch": digests}
-    for overload in registered.autotuned_operators():
+    for overload in registries.autotuned_operators():
         if overload.namespace in TORCH_NAMESPACES:
             _refuse_autotuned(overload)
-    for name, key in sorted(kernels()):
+    replaced = sorted(kernels())
+    for (name, key), function in zip(replaced, python_kernels(replaced), strict=True):
         told = described(name)
-        if told is None:
+        if told is None and function is None:
             raise Uncacheable(
                 f"a Python kernel ({key}) replaces torch's own of {name}, and torch does not hand it out; tell when it "
                 f"changes: warmgraph.describe({name!r}, lambda: ...)"
             )
-        found[f"kernel {key} of {name}"] = told
+        found[f"kernel {key} of {name}"] = told or _from_outside(name, function)
     for name, value in put_there.items():
         found[name] = described(name) or _from_outside(name, value)
     return found
@@ -84,7 +88,7 @@ def _part_of_torch(value: Any) -> str | None:
         return text
     if value is compat.counters:
         return "counters"  # of torch's own statistics
-    tables = {**registered.base_tables(), **registered.inductor_tables(), **registered.growing_tables()}
+    tables = {**registries.base_tables(), **registries.inductor_tables(), **registries.growing_tables()}
     for name, table in tables.items():
         if value is table:
             return f"table {name}"  # described for itself
@@ -120,7 +124,7 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
     told = described(overload)
     if told is not None:
         return {"schema": str(overload._schema), "tags": sorted(str(tag) for tag in overload.tags), "described": told}
-    if overload in registered.autotuned_operators():
+    if overload in registries.autotuned_operators():
         _refuse_autotuned(overload)
     entry = operators.simple_registry.singleton.find(name)
     description: dict[str, Any] = {
@@ -130,21 +134,19 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
         "symmetric_memory": sorted(_symmetric_memory(entry)),
     }
     functions = python_implementations(overload)
+    leaf = functools.partial(_inner_operator, within | {name})
     for role, function in sorted(functions.items()):
-        description[role] = source_digest(
-            function, f"operator {name} ({role})", leaf=functools.partial(_inner_operator, within | {name})
-        )
+        description[role] = _torchs_own(function) or source_digest(function, f"operator {name} ({role})", leaf=leaf)
     for number, kernel in enumerate(operators.triton_kernels_of(name)):
-        description[f"triton {number}"] = _kernel(kernel)
+        description[f"triton {number}"] = kernel_description(kernel)
     definition = _definition(overload)
     if definition is None:
-        description["library"] = _library(overload, functions)
+        description["library"] = _library(overload, functions, leaf)
     else:
         description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
-        _refuse(name, registered.library_kernels(name) - _OWN - _AUTOCAST - operators.DEVICE_KEYS)
-        _refuse(
-            name, registered.kernels_over(name) - operators.DEVICE_KEYS
-        )  # in the place of those that torch made for it
+        others = registered.library_kernels(name) - _OWN - _AUTOCAST
+        others |= registered.kernels_over(name)  # in the place of those that torch made for it
+        description["kernels"] = _kernels(name, others - operators.DEVICE_KEYS, leaf)
     return description
 
 
@@ -183,40 +185,57 @@ def _definition(overload: Any) -> Any:
     return None if variant else operators.OPDEFS.get(name)
 
 
-def _library(overload: Any, functions: dict[str, Any]) -> Any:
+def _library(overload: Any, functions: dict[str, Any], leaf: Any) -> Any:
     """What stands for kernels of an operator that `torch.library.Library` or C++ registered.
 
     A kernel for every device (CompositeExplicitAutograd) is called by name, but also decides shapes where there
     is no fake.
     """
-    name = overload.name()
+    name, package = overload.name(), overload.namespace
     described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
     described |= {"Autograd"} if "backward" in functions else set()
     called = set() if _runs_while_compiled(overload) else operators.DEVICE_KEYS  # by name, from compiled code
-    if kernels := registered.library_kernels(name) - called - described:
-        strange = kernels - registered.kernels_from(name, places_of(overload.namespace))
-        if not strange and (package := package_text(overload.namespace)) is not None:
-            return package
-        _refuse(name, strange or kernels)
+    given = registered.library_kernels(name) - called - described
+    found = _kernels(name, given, leaf)
     try:
-        return f"{overload.namespace} {metadata.version(overload.namespace)}"
+        version = f"{package} {metadata.version(package)}"
+        return [version, found] if found else version
     except metadata.PackageNotFoundError:
-        traced = registered.traced_kernels(overload) - described
+        traced = registered.traced_kernels(overload) - described - given
     if traced:
         raise Uncacheable(
             f"operator {name} comes from a C++ library that no installed package is named after, and has kernels "
             f"({', '.join(sorted(traced))}) that are traced through"
         )
-    return None
+    return found or None
 
 
-def _refuse(name: str, kernels: set[str]) -> None:
-    if kernels:
-        raise Uncacheable(
-            f"operator {name} has Python kernels ({', '.join(sorted(kernels))}) that torch does not hand out; "
-            "define it with torch.library.custom_op, or tell when it changes: "
-            f"warmgraph.describe({name!r}, lambda: ...)"
-        )
+def _kernels(name: str, keys: set[str], leaf: Any) -> dict[str, str]:
+    """Dispatch key -> digest of the Python kernel that an operator was given for it.
+
+    One that no walk can follow is known by its package, if it was registered in a file of the package.
+    """
+    found: dict[str, str] = {}
+    package = name.partition("::")[0]
+    wanted = [(name, key) for key in sorted(keys)]
+    for (_, key), function in zip(wanted, python_kernels(wanted), strict=True):
+        try:
+            found[key] = _kernel(name, key, function, leaf)
+        except Uncacheable:
+            is_packages = key in registered.kernels_from(name, places_of(package))
+            if (text := package_text(package) if is_packages else None) is None:
+                raise
+            found[key] = text
+    return found
+
+
+def _kernel(name: str, key: str, function: Any, leaf: Any) -> str:
+    if function is not None:
+        return source_digest(function, f"operator {name} ({key})", leaf=leaf)
+    raise Uncacheable(
+        f"operator {name} has a Python kernel ({key}) that torch does not hand out; define it with "
+        f"torch.library.custom_op, or tell when it changes: warmgraph.describe({name!r}, lambda: ...)"
+    )
 
 
 def _symmetric_memory(entry: Any) -> list[str]:
@@ -241,7 +260,7 @@ def python_implementations(overload: Any) -> dict[str, Any]:
         }
         if _runs_while_compiled(overload):
             found |= {"implementation": definition._init_fn, **_by_device(definition._backend_fns)}
-    elif (given := operators.generated_backward(overload)) is not None:
+    elif (given := generated_backward(overload)) is not None:
         found["backward"], found["setup_context"] = given
     entry = operators.simple_registry.singleton.find(overload.name())
     found.setdefault("fake", operators.fake_of(overload.name()))
@@ -249,8 +268,7 @@ def python_implementations(overload: Any) -> dict[str, Any]:
         found.setdefault(role, function)
     for dispatch_key, function in overload.py_kernels.items():
         found[f"kernel {dispatch_key}"] = function
-    users = {role: _users(function) for role, function in found.items() if function is not None}
-    return {role: function for role, function in users.items() if function is not None}
+    return {role: function for role, function in found.items() if function is not None}
 
 
 def _runs_while_compiled(overload: Any) -> bool:
@@ -266,58 +284,9 @@ def _by_device(functions: dict[Any, Any]) -> dict[str, Any]:
     return {f"implementation {device}": function for device, function in functions.items()}
 
 
-def _users(function: Any) -> Any:
-    """`function`, if it is or wraps a user's; None for one of torch's own."""
-    if isinstance(function, torch.nn.Module):  # a traced graph, say, whose class is torch's and whose content is not
-        return function
-    return function if foreign(function) is not None else None
-
-
-def triton_kernel(node: Node) -> dict[str, Any]:
-    """What a user-defined Triton kernel call means: the kernel and its constant arguments."""
-    table = operators.triton_side_table()
-    return {
-        "kernel_idx": _kernel(table.get_kernel(node.kwargs["kernel_idx"])),
-        "constant_args_idx": table.get_constant_args(node.kwargs["constant_args_idx"]),
-    }
-
-
-def kernel_text(value: Any) -> str | None:
-    """A Triton kernel by all that a trace of a call of it can ask; None for anything else. Raises Uncacheable.
-
-    Beside what its key says: defaults of its parameters, which go into the graph, and what torch reads of a tuner.
-    """
-    if f"{type(value).__module__}.{type(value).__qualname__}" not in _KERNELS:
+def _torchs_own(function: Any) -> str | None:
+    """The name of a function that comes with torch; None for one of the user's, and for one with something bound."""
+    if foreign(function) is not None or not isinstance(function, (types.FunctionType, types.BuiltinFunctionType)):
         return None
-    found, inner = [encode(_kernel(value))], value
-    while hasattr(inner, "fn") and not hasattr(inner, "src"):
-        if any(getattr(inner, name, None) is not None for name in ("perf_model", "early_config_prune")):
-            raise Uncacheable("a tuner that prunes its configurations by a function of the user's")
-        found.append(encode([type(inner).__qualname__, *map(str, getattr(inner, "keys", None) or ())]))
-        inner = inner.fn
-    found.append(encode([[p.name, p.is_constexpr, p.annotation, repr(p.default)] for p in inner.params]))
-    return sha256_hex(chr(10).join([f"{inner.__module__}.{inner.__qualname__}", *found]).encode())[:32]
-
-
-_KERNELS = frozenset(
-    "triton.runtime.jit.JITFunction triton.runtime.autotuner.Autotuner triton.runtime.autotuner.Heuristics".split()
-)
-
-
-def _kernel(kernel: Any) -> dict[str, Any]:
-    """A Triton kernel's source with all that it calls, and what autotuning may choose from."""
-    found: dict[str, Any] = {"configs": [], "heuristics": []}
-    while not hasattr(kernel, "src"):
-        for config in getattr(kernel, "configs", None) or ():
-            found["configs"].append(sorted(f"{name}={value}" for name, value in config.all_kwargs().items()))
-        for name in ("restore_value", "reset_to_zero"):
-            found.setdefault(name, list(getattr(kernel, name, None) or ()))
-        if getattr(kernel, "values", None):
-            heuristics = [(name, source_digest(rule, f"heuristic {name}")) for name, rule in kernel.values.items()]
-            found["heuristics"].append(sorted(heuristics))
-        kernel = kernel.fn
-    found["source"] = operators.triton_source(kernel)
-    # Said in the decorator and not in the source; the analysis of what a kernel mutates asks for it.
-    flags = ("do_not_specialize", "do_not_specialize_on_alignment")
-    found["unspecialised"] = [[p.name for p in kernel.params if getattr(p, flag, False)] for flag in flags]
-    return found
+    is_bound = not isinstance(getattr(function, "__self__", None), (type, types.ModuleType, type(None)))
+    return None if is_bound else f"{function.__module__}.{function.__qualname__}"

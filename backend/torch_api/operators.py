@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import gc
 import sys
 from typing import Any
 
@@ -22,7 +20,6 @@ from torch._subclasses import fake_impls
 from torch.fx import GraphModule
 from warmgraph.hashing import (
     TORCH_NAMESPACES,
-    bound_cells,
     comes_with_torch,
     foreign,
     graph_modules,
@@ -110,7 +107,7 @@ def runs_more(overload: Any) -> bool:
         return True
     if definition is not None:
         return definition._vmap_fn is not None or bool(definition._torch_dispatch_fns)
-    return entry.fake_impl.kernel is None
+    return False
 
 
 def has_plain_schema(overload: Any) -> bool:
@@ -149,48 +146,6 @@ def unwrapped(fake: Any) -> Any:
     if getattr(fake, "__qualname__", None) == "_check_pystubs_once.<locals>.inner":
         return dict(zip(fake.__code__.co_freevars, fake.__closure__, strict=True))["func"].cell_contents
     return fake
-
-
-def generated_backward(overload: Any) -> tuple[Any, Any] | None:
-    """Backward and `setup_context` that `torch.library.register_autograd` was given for an operator of a Library's or
-    of C++. None where the kernel for Autograd is another, or it is not certain which it is.
-
-    torch keeps them only within the class of `torch.autograd.Function` that it generates. Read on 2.11 to 2.15.
-    """
-    if f"{overload.name().replace('::', '/')}/Autograd" not in torch.library._impls:  # asked for each node of a trace
-        return None
-    rows = torch._C._dispatch_dump(overload.name()).splitlines()
-    kernels = [row.partition(": registered at ")[2] for row in rows if row.startswith("Autograd[alias]")]
-    if len(kernels) != 1:  # none, or one that took another's place
-        return None
-    if not kernels[0].startswith(torch.library.__file__) and _made_for(overload):
-        _collect(overload, len(torch.library._impls))
-    infos = _made_for(overload)
-    return (infos[0]._backward_fn, infos[0]._setup_context_fn) if len(infos) == 1 else None
-
-
-@functools.lru_cache(maxsize=1024)
-def _collect(overload: Any, kernels: int) -> None:
-    """A user's Library: of one that is gone the class may be left, and the kernel be the user's. kernels: how many."""
-    gc.collect()
-
-
-def _made_for(overload: Any) -> list[Any]:
-    """What the classes hold that were generated for it."""
-    name = f"GeneratedBackwardFor_{overload._namespace}_{overload._opname}_{overload._overloadname}"
-    made = [one for one in torch.autograd.Function.__subclasses__() if one.__name__ == name]
-    return [held["info"] for held in map(_held_by_backward, made) if held.get("op") is overload]
-
-
-def _held_by_backward(kind: Any) -> dict[str, Any]:
-    """What the generated `backward` reads; around it lies another one where there are lists of tensors."""
-    function = vars(kind)["backward"]
-    while True:
-        function = getattr(function, "__func__", function)
-        held = bound_cells(function)
-        if "orig_backward" not in held:
-            return held
-        function = held["orig_backward"]
 
 
 def overload_named(name: str) -> Any:

@@ -61,6 +61,18 @@ def keep(ctx, inputs, output): ctx.by = inputs[1] * WIDE
 def scaled_back(ctx, grad): return grad * ctx.by, None
 torch.library.register_autograd("wgop_library::with_context", scaled_back, setup_context=keep)
 def by_library_with_context(x): return torch.ops.wgop_library.with_context(x, SCALE) + 1
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        with torch._C._AutoDispatchBelowAutograd():
+            return torch.ops.wgop_library.with_own(x)
+    @staticmethod
+    def backward(ctx, grad): return grad * GAIN
+LIBRARY.define("with_own(Tensor x) -> Tensor")
+LIBRARY.impl("with_own", lambda x: x * 2, "CPU")
+LIBRARY.impl("with_own", lambda x: torch.empty_like(x), "Meta")
+LIBRARY.impl("with_own", Own.apply, "Autograd")
+def by_library_with_autograd_of_its_own(x): return torch.ops.wgop_library.with_own(x) * SCALE
 OPS = {"a": torch.ops.wgop.repeated, "b": torch.ops.wgop.other}
 OPERATOR = torch.ops.wgop.repeated.default
 def by_name(x): y = repeated(x); return y * y.shape[0]
@@ -123,6 +135,11 @@ def overload(scene):
     scene.more.define("repeated.fast(Tensor x, int y) -> Tensor")
 
 
+def another_kernel(scene):
+    scene.more = torch.library.Library("wgop_library", "IMPL")
+    scene.more.impl("inner", lambda x: x * 7, "CompositeImplicitAutograd", allow_override=True)
+
+
 def environment(scene):
     import os
 
@@ -134,9 +151,10 @@ for entry in ("by_name", "by_path", "by_overload", "by_table", "held", "by_libra
     operator(entry, "a global of the fake", change=set_("m.WIDE", 2), after=False)
 operator("by_name", "the fake is another", change=refaked, after=False)
 UNSEEN = "while it is traced"
+GRADIENT = {"after": False, "args": lambda: (torch.arange(4.0).requires_grad_(),)}
 operator("by_flag", "a table of the fake", change=lambda scene: scene.m.ROWS.update(n=3), after=False, refused=UNSEEN)
 operator("by_environment", "the environment", change=environment, after=False, refused="its graph is not kept")
-operator("by_library_with_meta", "nothing", change=lambda scene: None, agrees=True, refused="its graph is not kept")
+operator("by_library_with_meta", "a global of the kernel for meta tensors", change=set_("m.WIDE", 2), after=False)
 operator("by_name", "a helper of the fake", edit=("x.shape[0] * WIDE", "x.shape[0] * 2"), after=False, agrees=True)
 
 # -- which operator
@@ -154,8 +172,9 @@ operator(
     change=lambda scene: setattr(scene, "args", (torch.arange(8.0)[4:],)),
     refused=UNSEEN,
 )
-# torch's own cache of AOTAutograd's results, which a bypass leaves alone, knows the operator by its name only.
-operator("composite", "a global", change=set_("m.GAIN", 5.0), after=False, refused="its graph is not kept", agrees=True)
+operator("composite", "a global", change=set_("m.GAIN", 5.0), after=False)
+operator("composite", "the kernel is another", change=another_kernel)
+operator("by_library_with_autograd_of_its_own", "its argument", change=set_("m.SCALE", 5.0), refused=UNSEEN, **GRADIENT)
 
 # -- gradients
 operator(
@@ -166,7 +185,6 @@ operator(
     args=lambda: (torch.arange(4.0).requires_grad_(),),
 )
 
-GRADIENT = {"after": False, "args": lambda: (torch.arange(4.0).requires_grad_(),)}
 operator("by_library_with_autograd", "a global of its backward", change=set_("m.GAIN", 5.0), **GRADIENT)
 operator("by_library_with_context", "a global of what its context keeps", change=set_("m.WIDE", 5), **GRADIENT)
 operator("by_library_with_context", "its argument", change=set_("m.SCALE", 5.0), **GRADIENT)
@@ -179,7 +197,8 @@ operator("has_mark", "it appears", change=lambda scene: setattr(scene.m.OPERATOR
 
 # -- within other operators
 NOTHING = {"change": lambda scene: None, "agrees": True, "restores": True}
-operator("nested", "nothing", **NOTHING)
+for entry in ("nested", "by_library_with_meta", "composite"):
+    operator(entry, "nothing", **NOTHING)
 operator("vmapped", "nothing", change=lambda scene: None, agrees=True, refused=UNSEEN)
 operator("checkpointed", "nothing", **NOTHING, args=lambda: (torch.arange(4.0).requires_grad_(),))
 operator("sized", "its argument", change=set_("m.SCALE", 5.0))

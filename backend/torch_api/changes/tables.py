@@ -19,13 +19,13 @@ from warmgraph.hashing import encode, foreign, is_generated_by_torch, plain_defa
 
 from .. import operators
 from .functions import patched_functions
+from .kernels import count_of_kernels, kernels_from_outside
 from .patterns import foreign_patterns
 from .pristine import PRISTINE, release
 from .registries import (
     FILLED_WHILE_COMPILING,
     LOWERINGS,
     base_tables,
-    count_of_kernels,
     exchanged_sharding,
     fake_rules,
     fakes_of_primitives,
@@ -34,7 +34,6 @@ from .registries import (
     inductor_is_imported,
     inductor_tables,
     is_made_while_compiling,
-    kernels_from_outside,
     library_entries,
     name_of,
     operator_tables,

@@ -17,18 +17,19 @@ from typing import Any
 import torch
 from warmgraph.hashing import comes_with_torch
 
-from ..changes.registries import library_kernels
+from ..changes.kernel_functions import generated_backward, python_kernels
+from ..changes.kernels import library_kernels
 from ..operators import (
     DEVICE_KEYS,
     OPDEFS,
     fake_of,
-    generated_backward,
     has_one_overload,
     has_plain_schema,
     runs_more,
     unwrapped,
 )
 from .plain import nested
+from .ran import paused
 
 # Instructions, by how their names begin: loads and stores of locals, arithmetic, containers, calls, jumps. Not:
 # imports, stores to globals, handlers of exceptions, `with`, sets (whose order is by chance).
@@ -75,11 +76,12 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
         return None
     definition, functions = OPDEFS.get(name.partition(".")[0]), _Functions()
     if definition is None:  # of C++, or of a Library, whose kernels for devices are called by name
-        # "Meta" is made of a registered fake; where there are both, the fake runs.
-        given = generated_backward(overload)
+        with paused():  # it asks Python what would run
+            given = generated_backward(overload)
+            fake = fake_of(name) or _traced_kernel(name, given)
         setup = given[1] if given is not None else None
-        known = DEVICE_KEYS | {"Meta"} | ({"Autograd"} if given is not None else set())
-        if not library_kernels(name) <= known or (fake := fake_of(name)) is None:
+        # "Meta" is made of a registered fake; where there are both, the fake runs.
+        if fake is None or not library_kernels(name) - _keys_beside(given) <= {"Meta", _COMPOSITE}:
             return None
     else:
         fake, setup = unwrapped(definition._abstract_fn), definition._setup_context_fn
@@ -88,6 +90,20 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
     if setup is not None and not functions.add(setup, has_ctx=True):
         return None
     return functions.codes()
+
+
+_COMPOSITE = "CompositeImplicitAutograd"
+
+
+def _keys_beside(given: Any) -> set[str]:
+    """Keys whose kernels do not run while Dynamo traces. given: what `register_autograd` was given."""
+    return DEVICE_KEYS | ({"Autograd"} if given is not None else set())
+
+
+def _traced_kernel(name: str, given: Any) -> Any:
+    """The Python kernel that runs on fake tensors where there is no fake: the only one that is not for a device."""
+    keys = library_kernels(name) - _keys_beside(given)
+    return python_kernels([(name, *keys)])[0] if len(keys) == 1 else None
 
 
 class _Functions:

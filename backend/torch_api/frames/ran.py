@@ -65,13 +65,15 @@ def noting(
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """A compile within a trace, say: what that runs is in the graph's key."""
-    stop, start = getattr(_thread, "pause", None) or (lambda: None, lambda: None)
+    """A compile within a trace, say: what that runs is in the graph's key. Within another pause it is nothing."""
+    around, _thread.pause = getattr(_thread, "pause", None), None
+    stop, start = around or (lambda: None, lambda: None)
     stop()
     try:
         yield
     finally:
         start()
+        _thread.pause = around
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from warmgraph.backend.pgo.profiles import watch_sizes
 from warmgraph.backend.torch_api import compile as compat
 from warmgraph.backend.torch_api import operators as operator_compat
 from warmgraph.backend.torch_api import patches, safety, versions
-from warmgraph.backend.torch_api.changes import patterns, tables
+from warmgraph.backend.torch_api.changes import kernels, patterns, tables
 from warmgraph.backend.torch_api.changes import registries as registered
 from warmgraph.backend.torch_api.frames.dynamic_sizes import innermost_backend
 from warmgraph.backend.torch_api.generated_code.extern_kernels import PLAIN, REPLACED_IMPORTS
@@ -350,7 +350,7 @@ def test_what_torch_keeps_of_a_custom_operator_is_where_it_is_read():
     assert entry.effect.effect is None
     assert entry.torch_dispatch_rules._data == {}
     assert getattr(entry, "symm_mem_args", None) is None or entry.symm_mem_args._symm_mem_args is None  # since 2.13
-    assert registered.library_kernels("wgcompat::op") == {"CompositeExplicitAutograd", "Meta", "Autograd"}
+    assert kernels.library_kernels("wgcompat::op") == {"CompositeExplicitAutograd", "Meta", "Autograd"}
 
 
 def test_donated_buffers_are_named_by_position_in_the_runtime_metadata():

@@ -178,7 +178,7 @@ def a_rule_of_an_operator_of_torchs_for_a_mode(v):
     return compiled(torch.erfinv)(values() / 2)
 
 
-@pair(bypass="kernel (Meta) replaces")
+@pair()
 def the_kernel_of_an_operator_for_meta_tensors(v):
     """A kernel on the key Meta decides the shape that a later operator is compiled for."""
     library = torch.library.Library("aten", "IMPL")
@@ -186,7 +186,7 @@ def the_kernel_of_an_operator_for_meta_tensors(v):
     return compiled(lambda x: torch.ones_like(torch.hash_tensor(x), dtype=torch.float32))(values())
 
 
-@pair(bypass="kernel (FuncTorchBatched) replaces")
+@pair()
 def the_kernel_of_an_operator_under_vmap(v):
     """A kernel on the key of batched tensors runs when AOTAutograd traces a mapped function."""
     library = torch.library.Library("aten", "IMPL")

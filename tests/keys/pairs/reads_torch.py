@@ -253,7 +253,7 @@ def a_batching_rule_that_asks_for_the_rank(v):
     return compiled(lambda x: torch.vmap(op)(x))(values(2, 4))
 
 
-@pair(bypass="Autograd")
+@pair()
 def an_autograd_kernel_in_the_place_of_an_operators_own(v):
     """A library registers over what the operator has."""
     op, lib, scale = operator("op", backward=lambda ctx, g: g), torch.library.Library("pairs", "FRAGMENT"), v
@@ -272,7 +272,7 @@ def an_autograd_kernel_in_the_place_of_an_operators_own(v):
     return gradient(op)
 
 
-@pair(bypass="replaces torch's own of aten::sin")
+@pair()
 def a_kernel_of_torchs_that_inductor_runs_on_constants(v):
     """The user's kernel for the processor, which Inductor calls while it compiles."""
     lib, kernel = torch.library.Library("aten", "IMPL"), torch.cos if v == 1 else torch.tan

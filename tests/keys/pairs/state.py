@@ -25,7 +25,7 @@ def whether_denormals_are_zero_when_constants_are_folded(v):
     return run(values())
 
 
-@pair(bypass="replaces torch's own")
+@pair()
 def a_python_kernel_of_the_cpu_that_folds_constants(v):
     """Code calls kernels of the CPU by name, but constants are folded with them: this one is not in the code."""
     library = torch.library.Library("aten", "IMPL")

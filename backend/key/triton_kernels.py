@@ -1,0 +1,60 @@
+"""Triton kernels that a user's code calls, described by what they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import Node
+from warmgraph.hashing import Uncacheable, encode, sha256_hex, source_digest
+
+from ..torch_api import operators as operators
+
+
+def triton_kernel(node: Node) -> dict[str, Any]:
+    """What a user-defined Triton kernel call means: the kernel and its constant arguments."""
+    table = operators.triton_side_table()
+    return {
+        "kernel_idx": kernel_description(table.get_kernel(node.kwargs["kernel_idx"])),
+        "constant_args_idx": table.get_constant_args(node.kwargs["constant_args_idx"]),
+    }
+
+
+def kernel_text(value: Any) -> str | None:
+    """A Triton kernel by all that a trace of a call of it can ask; None for anything else. Raises Uncacheable.
+
+    Beside what its key says: defaults of its parameters, which go into the graph, and what torch reads of a tuner.
+    """
+    if f"{type(value).__module__}.{type(value).__qualname__}" not in _KERNELS:
+        return None
+    found, inner = [encode(kernel_description(value))], value
+    while hasattr(inner, "fn") and not hasattr(inner, "src"):
+        if any(getattr(inner, name, None) is not None for name in ("perf_model", "early_config_prune")):
+            raise Uncacheable("a tuner that prunes its configurations by a function of the user's")
+        found.append(encode([type(inner).__qualname__, *map(str, getattr(inner, "keys", None) or ())]))
+        inner = inner.fn
+    found.append(encode([[p.name, p.is_constexpr, p.annotation, repr(p.default)] for p in inner.params]))
+    return sha256_hex(chr(10).join([f"{inner.__module__}.{inner.__qualname__}", *found]).encode())[:32]
+
+
+_KERNELS = frozenset(
+    "triton.runtime.jit.JITFunction triton.runtime.autotuner.Autotuner triton.runtime.autotuner.Heuristics".split()
+)
+
+
+def kernel_description(kernel: Any) -> dict[str, Any]:
+    """A Triton kernel's source with all that it calls, and what autotuning may choose from."""
+    found: dict[str, Any] = {"configs": [], "heuristics": []}
+    while not hasattr(kernel, "src"):
+        for config in getattr(kernel, "configs", None) or ():
+            found["configs"].append(sorted(f"{name}={value}" for name, value in config.all_kwargs().items()))
+        for name in ("restore_value", "reset_to_zero"):
+            found.setdefault(name, list(getattr(kernel, name, None) or ()))
+        if getattr(kernel, "values", None):
+            heuristics = [(name, source_digest(rule, f"heuristic {name}")) for name, rule in kernel.values.items()]
+            found["heuristics"].append(sorted(heuristics))
+        kernel = kernel.fn
+    found["source"] = operators.triton_source(kernel)
+    # Said in the decorator and not in the source; the analysis of what a kernel mutates asks for it.
+    flags = ("do_not_specialize", "do_not_specialize_on_alignment")
+    found["unspecialised"] = [[p.name for p in kernel.params if getattr(p, flag, False)] for flag in flags]
+    return found
