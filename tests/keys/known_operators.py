@@ -130,22 +130,22 @@ def the_fake_of_an_operator_that_a_library_defines(v):
     return library(v, "CPU", (rows(2), rows(3)), fakes=(empty_rows(2), empty_rows(3)))
 
 
-@CASES.refuses("CompositeExplicitAutograd")
+@CASES.differs
 def a_kernel_for_every_device_that_decides_shapes_for_want_of_a_fake(v):
     return library(v, "CompositeExplicitAutograd", (rows(2), rows(3)))
 
 
-@CASES.refuses("CompositeImplicitAutograd")
+@CASES.differs
 def a_composite_kernel_of_an_overload(v):
     return library(v, "CompositeImplicitAutograd", (rows(2), rows(3)), name="g.other")
 
 
-@CASES.refuses("CompositeImplicitAutograd")
+@CASES.differs
 def a_kernel_without_a_dispatch_key(v):
     return library(v, "", (rows(2), rows(3)))
 
 
-@CASES.refuses("replaces torch's own", "aten::sinc")
+@CASES.differs
 def a_kernel_in_the_place_of_one_of_torchs(v):
     with torch.library._scoped_library("aten", "IMPL") as lib:
         lib.impl("sinc", (lambda x: x * 2) if v == 1 else (lambda x: x * 3), "AutogradCPU")

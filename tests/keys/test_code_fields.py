@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch._higher_order_ops.effects import _EffectType
 from warmgraph.backend.torch_api import operators as operator_compat
-from warmgraph.hashing import Uncacheable
 
 from .cases import changed, of_inputs
 
@@ -145,19 +144,27 @@ def test_a_definition_changes_its_line(fact, record_property):
     record_property("key_field", ["code", fact])
 
 
-def test_a_kernel_that_inductor_calls_itself_is_refused():
-    """On uniform constants, where the operator is pointwise; nothing says what the kernel is."""
-    library = torch.library.Library("wgfields3", "DEF")
-    library.define("wgone(Tensor x) -> Tensor", tags=(torch.Tag.pointwise,))
-    library.impl("wgone", lambda x: x.clone(), "CPU")
-    with pytest.raises(Uncacheable, match="Python kernels"):
-        key(torch.ops.wgfields3.wgone.default)
-    library._destroy()
+def test_a_kernel_that_inductor_calls_itself_is_in_the_key():
+    """On uniform constants, where the operator is pointwise."""
+
+    def of(kernel):
+        library = torch.library.Library("wgfields3", "DEF")
+        library.define("wgone(Tensor x) -> Tensor", tags=(torch.Tag.pointwise,))
+        library.impl("wgone", kernel, "CPU")
+        try:
+            return key(torch.ops.wgfields3.wgone.default)
+        finally:
+            library._destroy()
+
+    def kernel(x):
+        return x.clone()
+
+    assert of(kernel) == of(kernel) != of(lambda x: x * 2)
 
 
 def test_every_line_of_an_operator_is_listed(monkeypatch):
     """A fact that is read and not listed has no test."""
     for name in FUNCTIONS.values():
         monkeypatch.setattr(operator_compat.OPDEFS[NAME], name, one)
-    listed = {*FUNCTIONS, "schema", "tags", "autocast", "effect", "symmetric_memory"}
+    listed = {*FUNCTIONS, "schema", "tags", "autocast", "effect", "symmetric_memory", "kernels"}
     assert {name.partition(".")[0] for name in roles(key())} <= listed

@@ -171,9 +171,11 @@ def _candidates(code: types.CodeType, held: dict[str, Any], space: dict[str, Any
     for those that `gc.freeze` put aside.
     """
     yield _functions.get(id(code))
-    yield from tuple(space.values())
+    named = tuple(space.values())
+    yield from named
     first = held.get(code.co_varnames[0]) if code.co_argcount else None
-    for kind in (first if isinstance(first, type) else type(first)).__mro__:
+    bases = (first if isinstance(first, type) else type(first)).__mro__
+    for kind in (*bases, *(one for one in named if isinstance(one, type))):
         for one in tuple(vars(kind).values()):
             yield one.__func__ if isinstance(one, (staticmethod, classmethod)) else one
     yield from gc.get_referrers(code)

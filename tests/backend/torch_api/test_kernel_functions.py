@@ -1,0 +1,171 @@
+"""Which function the dispatcher would run: found for every way to write one, and nothing of it runs meanwhile."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from warmgraph.backend.torch_api.changes.kernel_functions import generated_backward, python_kernels
+
+RAN = []
+
+
+@pytest.fixture
+def library():
+    """`give(schema, key=kernel, ...)`: the names of the kernels, in order."""
+    made = torch.library.Library("wgkernels", "DEF")
+
+    def give(schema="(Tensor x, int n, float? s=None) -> Tensor", **kernels):
+        made.define(f"f{schema}")
+        for key, kernel in kernels.items():
+            made.impl("f", kernel, key)
+        return [("wgkernels::f", key) for key in kernels]
+
+    give.library = made
+    yield give
+    made._destroy()
+    assert not RAN
+    RAN.clear()
+
+
+def plain(x, n, s=None):
+    RAN.append("plain")
+    return x
+
+
+def made(by):
+    def kernel(x, n, s=None, *, extra=by):
+        RAN.append(by)
+        return x * by
+
+    return kernel
+
+
+class Kernels:
+    def __call__(self, x, n, s=None):
+        RAN.append("called")
+
+    def method(self, x, n, s=None):
+        RAN.append("method")
+
+    @classmethod
+    def of_class(cls, x, n, s=None):
+        RAN.append("of_class")
+
+    @staticmethod
+    def static(x, n, s=None):
+        RAN.append("static")
+
+
+def around(function):
+    @functools.wraps(function)
+    def inner(*given, **named):
+        RAN.append("inner")
+        return function(*given, **named)
+
+    return inner
+
+
+def test_a_function_is_found_by_its_code(library):
+    assert python_kernels(library(Meta=plain, CPU=Kernels.static)) == [plain, Kernels.static]
+
+
+def test_of_functions_with_one_code_it_is_the_one_that_holds_the_same(library):
+    twins = [made(by) for by in (1, 2, 3)]
+    (found,) = python_kernels(library(CompositeImplicitAutograd=twins[1]))
+    assert found is twins[1]
+
+
+def test_a_method_comes_with_its_object(library):
+    one = Kernels()
+    found = python_kernels(library(CPU=one, CUDA=one.method, XPU=Kernels.of_class))
+    assert [(kernel.__func__, kernel.__self__) for kernel in found] == [
+        (Kernels.__call__, one),
+        (Kernels.method, one),
+        (Kernels.of_class.__func__, Kernels),
+    ]
+
+
+def test_a_wrapper_is_what_is_called(library):
+    wrapper = around(plain)
+    assert python_kernels(library(Meta=wrapper)) == [wrapper]
+
+
+def test_arguments_of_all_types(library):
+    def kernel(xs, m, b, s, dv, n, q, *, k, z=9):
+        RAN.append(z)
+
+    schema = "(Tensor[] xs, Tensor? m, bool b, str s, Device dv, SymInt n, Scalar q, *, int k, int z=3) -> Tensor"
+    assert python_kernels(library(schema, Meta=kernel)) == [kernel]
+
+
+def test_what_is_no_function_is_not_found(library):
+    bound = functools.partial(plain, s=3.0)
+    assert python_kernels(library(Meta=bound)) == [None]
+
+
+def test_a_kernel_of_cpp_is_not_called():
+    """Nor a key that has no kernel of its own, where torch would read past the end of a table."""
+    assert python_kernels([("aten::mm", "CPU"), ("aten::mm", "XPU"), ("aten::matmul", "CPU")]) == [None] * 3
+
+
+def test_modes_of_the_program_see_nothing(library):
+    kernels = library(Meta=plain)
+    with FlopCounterMode(display=False) as counter, torch.device("meta"), torch.inference_mode():
+        assert python_kernels(kernels) == [plain]
+    assert counter.get_total_flops() == 0
+
+
+def test_another_profiler_is_left_alone(library):
+    """Its events would be lost."""
+    kernels = library(Meta=plain)
+    before = sys.getprofile()
+    sys.setprofile(lambda *event: None)
+    try:
+        mine = sys.getprofile()
+        found, after = python_kernels(kernels), sys.getprofile()
+    finally:
+        sys.setprofile(before)
+    assert found == [None]
+    assert after is mine
+
+
+def test_the_collector_is_left_as_it_was(library):
+    kernels = library(Meta=plain)
+    was = gc.isenabled()
+    try:
+        for state in (gc.disable, gc.enable):
+            state()
+            assert python_kernels(kernels) == [plain]
+            assert gc.isenabled() is (state is gc.enable)
+    finally:
+        (gc.enable if was else gc.disable)()
+
+
+@pytest.mark.filterwarnings("ignore:Warning only once for all operators")
+def test_one_whose_place_was_taken_for_a_while_is_not_told(library):
+    """Under a mode torch goes on to run the one that is gone."""
+    kernels = library(CompositeImplicitAutograd=plain)
+    other = torch.library.Library("wgkernels", "IMPL")
+    other.impl("f", made(1), "CompositeImplicitAutograd", allow_override=True)
+    assert python_kernels(kernels)[0] is not plain
+    other._destroy()
+    assert python_kernels(kernels) == [None]
+
+
+def test_what_register_autograd_was_given(library):
+    library("(Tensor x) -> Tensor", CompositeExplicitAutograd=lambda x: RAN.append("x"))
+    assert generated_backward(torch.ops.wgkernels.f.default) is None
+
+    def backward(ctx, grad):
+        RAN.append("backward")
+
+    def setup(ctx, inputs, output):
+        RAN.append("setup")
+
+    torch.library.register_autograd("wgkernels::f", backward, setup_context=setup, lib=library.library)
+    assert generated_backward(torch.ops.wgkernels.f.default) == (backward, setup)
