@@ -32,7 +32,7 @@ from ..torch_api.changes import registries
 from ..torch_api.changes.kernel_functions import generated_backward, python_kernels
 from ..torch_api.changes.patterns import is_pattern, pattern_text
 from ..torch_api.changes.tables import changes, kernels
-from .triton_kernels import kernel_description
+from .triton_kernels import kernel_description, kernel_text
 
 
 @making_a_key
@@ -157,7 +157,11 @@ def _reached_operator(value: Any) -> str | None:
 
 
 def _inner_operator(within: frozenset[str], value: Any) -> str | None:
-    """An operator that another one's backward or fake calls. One that leads back to itself is described already."""
+    """An operator that another one's backward or fake calls, or a Triton kernel. One that leads back to itself is
+    described already.
+    """
+    if (text := kernel_text(value)) is not None:
+        return f"triton {text}"
     found = [value._opoverload] if isinstance(value, operators.CustomOpDef) else operators.overloads(value)
     if not found or _comes_with_torch(found[0]):
         return None

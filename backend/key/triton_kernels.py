@@ -24,7 +24,10 @@ def kernel_text(value: Any) -> str | None:
 
     Beside what its key says: defaults of its parameters, which go into the graph, and what torch reads of a tuner.
     """
-    if f"{type(value).__module__}.{type(value).__qualname__}" not in _KERNELS:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if kind == "triton.runtime.jit.ConstexprFunction":  # `triton.cdiv`: code calls what it is made of
+        return source_digest(value.fn, value.__name__, leaf=kernel_text)
+    if kind not in _KERNELS:
         return None
     found, inner = [encode(kernel_description(value))], value
     while hasattr(inner, "fn") and not hasattr(inner, "src"):

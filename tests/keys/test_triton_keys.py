@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-pytest.importorskip("triton")
+triton = pytest.importorskip("triton")
 
 _SPEC = importlib.util.spec_from_file_location("warmgraph_tests_known", Path(__file__).parent / "known.py")
 known = sys.modules.setdefault("warmgraph_tests_known", importlib.util.module_from_spec(_SPEC))
@@ -44,15 +44,20 @@ def tuned(block=16, warps=4, rest=""):
     return {"decorator": f"@triton.autotune({configs}, key=['n']{rest})", "block": None}
 
 
-def key(**changes):
-    """The key of a graph that calls the kernel; Dynamo is stopped there, since nothing can run it."""
-    values = {**PLAIN, **changes}
-    text = TEXT.format(**values)
+def make(**changes):
+    """A module with the kernel."""
+    text = TEXT.format(**PLAIN | changes)
     made = types.ModuleType("warmgraph_tests_kernels")
     made.__file__ = f"/made/kernels_{next(COUNT)}.py"
     linecache.cache[made.__file__] = (len(text), None, text.splitlines(keepends=True), made.__file__)
     sys.modules[made.__name__] = made
     exec(compile(text, made.__file__, "exec"), vars(made))
+    return made
+
+
+def key(**changes):
+    """The key of a graph that calls the kernel; Dynamo is stopped there, since nothing can run it."""
+    values, made = PLAIN | changes, make(**changes)
     constant = {} if values["block"] is None else {"BLOCK": values["block"]}
     found = []
 
@@ -79,6 +84,7 @@ class Stopped(Exception):
 @pytest.fixture(autouse=True)
 def as_with_a_gpu(monkeypatch):
     """Dynamo only looks for kernels where one could run."""
+    both.trace(torch.sin, torch.ones(4))  # what is imported later would take the replacement for its own
     monkeypatch.setattr(torch.utils._triton, "has_triton", lambda **_: True)
 
 
@@ -105,3 +111,24 @@ def test_a_kernel_is_told_apart_by_all_that_it_is_compiled_from(name):
     one, two = CASES[name]
     assert key(**one) == key(**one)
     assert key(**one) != key(**two)
+
+
+@pytest.mark.filterwarnings("ignore:Warning only once for all operators")
+def test_one_that_replaces_a_kernel_of_torchs():
+    """As libraries for results that do not depend on the batch do it, and others that bring faster kernels."""
+
+    def replaced(**changes):
+        made = make(**changes)
+
+        def kernel(x):
+            y = torch.empty_like(x)
+            made.kernel[(triton.cdiv(x.numel(), 16),)](x, y, x.numel(), BLOCK=16)
+            return y
+
+        with torch.library._scoped_library("aten", "IMPL") as library:
+            library.impl("erfinv", kernel, "CUDA")
+            (graph,) = both.trace(torch.sin, torch.ones(4)).graphs
+        assert graph.id is not None, graph.why
+        return graph.id
+
+    assert replaced() == replaced() != replaced(factor=3)
