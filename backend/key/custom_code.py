@@ -58,14 +58,15 @@ def _replacements() -> dict[str, Any]:
         if overload.namespace in TORCH_NAMESPACES:
             _refuse_autotuned(overload)
     replaced = sorted(kernels())
-    for (name, key), function in zip(replaced, python_kernels(replaced), strict=True):
-        told = described(name)
-        if told is None and function is None:
+    found |= {f"kernel {key} of {name}": told for name, key in replaced if (told := described(name)) is not None}
+    followed = [(name, key) for name, key in replaced if f"kernel {key} of {name}" not in found]
+    for (name, key), function in zip(followed, python_kernels(followed), strict=True):
+        if function is None:
             raise Uncacheable(
                 f"a Python kernel ({key}) replaces torch's own of {name}, and torch does not hand it out; tell when it "
                 f"changes: warmgraph.describe({name!r}, lambda: ...)"
             )
-        found[f"kernel {key} of {name}"] = told or _from_outside(name, function)
+        found[f"kernel {key} of {name}"] = _from_outside(name, function)
     for name, value in put_there.items():
         found[name] = described(name) or _from_outside(name, value)
     return found

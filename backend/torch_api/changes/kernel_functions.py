@@ -149,6 +149,7 @@ def _enter(overload: Any, key: str, positional: list[Any], named: dict[str, Any]
 
 # By the id of its code. What is found here is compared with what was about to run, as all others are.
 _functions: weakref.WeakValueDictionary[int, types.FunctionType] = weakref.WeakValueDictionary()
+_in_vain: weakref.WeakValueDictionary[int, types.CodeType] = weakref.WeakValueDictionary()  # not searched for again
 
 
 def _function(positional: list[Any], named: dict[str, Any], code: Any, held: Any, space: Any) -> Any:
@@ -163,6 +164,7 @@ def _function(positional: list[Any], named: dict[str, Any], code: Any, held: Any
                 _functions[id(code)] = one
                 own = [value for value in bound if not isinstance(value, torch._C.DispatchKeySet)]
                 return types.MethodType(one, own[0]) if own else one
+    _in_vain[id(code)] = code
     return None
 
 
@@ -178,7 +180,8 @@ def _candidates(code: types.CodeType, held: dict[str, Any], space: dict[str, Any
     for kind in (*bases, *(one for one in named if isinstance(one, type))):
         for one in tuple(vars(kind).values()):
             yield one.__func__ if isinstance(one, (staticmethod, classmethod)) else one
-    yield from gc.get_referrers(code)
+    if id(code) not in _in_vain:
+        yield from gc.get_referrers(code)
 
 
 def _beginnings(code: types.CodeType, held: dict[str, Any]) -> Iterator[list[Any]]:
