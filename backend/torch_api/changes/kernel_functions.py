@@ -79,7 +79,7 @@ Call = tuple[Any, str, list[Any], dict[str, Any]]  # an operator, a dispatch key
 
 def _call_of(name: str, key: str) -> Call | None:
     """How to call a kernel. A key without a kernel of its own must not be asked: torch reads past its table."""
-    if (key, True) not in ((one, is_python(file)) for one, file in registered(name)):
+    if not any(is_python(file) for _, file in registered(name, key)):
         return None
     overload = overload_named(name)
     positional: list[Any] = []

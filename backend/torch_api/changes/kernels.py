@@ -40,8 +40,8 @@ def _is_torchs(namespace: str, kernels: list[tuple[str, ...]]) -> bool:
     """Whether a library's kernels were registered from a file of torch's; a few are asked, since all came together."""
     return any(
         not any(
-            given_for == (key or "CompositeImplicitAutograd") and _is_from_outside(namespace, file)
-            for given_for, file in registered(f"{namespace}::{name}")
+            _is_from_outside(namespace, file)
+            for _, file in registered(f"{namespace}::{name}", key or "CompositeImplicitAutograd")
         )
         for name, key in kernels[:3]
     )
@@ -62,12 +62,14 @@ def is_python(file: str) -> bool:
     return file.endswith((".py", ">"))  # `<stdin>`
 
 
-def registered(name: str) -> Iterator[tuple[str, str]]:
-    """(dispatch key, file) of each kernel of an operator that is in use, as torch notes it."""
+def registered(name: str, only: str = "") -> Iterator[tuple[str, str]]:
+    """(dispatch key, file) of each kernel of an operator that is in use, as torch notes it. only: for this key."""
     for row in torch._C._dispatch_dump(name).splitlines()[3:]:
-        key, registered, rest = row.partition(": registered at ")
-        if registered:
-            yield key.partition("[")[0], rest.partition(" :: ")[0].rpartition(":")[0]
+        if row.startswith(only):
+            place, noted, rest = row.partition(": registered at ")
+            key = place.partition("[")[0]
+            if noted and only in ("", key):
+                yield key, rest.partition(" :: ")[0].rpartition(":")[0]
 
 
 def library_kernels(name: str) -> set[str]:
