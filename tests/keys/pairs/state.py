@@ -57,11 +57,13 @@ def the_order_of_fusions_in_a_setting(v):
     options = {"batch_linear_lhs": {"min_fuse_set_size": 2}, "batch_linear": {"min_fuse_set_size": 2}}
     if v == 2:
         options = dict(reversed(options.items()))
-    found = []
-    for rows, columns in ((7, 3), (33, 40)):  # whether bits differ depends on the processor
-        weights = [values(columns, 1000).double().cos() * k for k in (0.3, 0.7, 1.1)]
-        run = compiled(lambda x, w: [F.linear(x, k) for k in w], options={"pre_grad_fusion_options": options})
-        found += run(values(rows, 1000).double().sin(), weights)
+    found, chance = [], torch.Generator().manual_seed(0)
+    for rows, columns, inner in ((7, 3, 4099), (33, 40, 1000)):  # whether bits differ depends on the processor
+        weights = [torch.randn(columns, inner, generator=chance, dtype=torch.float64) for _ in range(3)]
+        run = compiled(
+            lambda x, w: [F.linear(x, k) for k in w], options={"pre_grad_fusion_options": options}, dynamic=False
+        )
+        found += run(torch.randn(rows, inner, generator=chance, dtype=torch.float64), weights)
     return found
 
 
