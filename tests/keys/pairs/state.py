@@ -58,12 +58,17 @@ def the_order_of_fusions_in_a_setting(v):
     if v == 2:
         options = dict(reversed(options.items()))
     found, chance = [], torch.Generator().manual_seed(0)
-    for rows, columns, inner in ((7, 3, 4099), (33, 40, 1000)):  # whether bits differ depends on the processor
-        weights = [torch.randn(columns, inner, generator=chance, dtype=torch.float64) for _ in range(3)]
-        run = compiled(
-            lambda x, w: [F.linear(x, k) for k in w], options={"pre_grad_fusion_options": options}, dynamic=False
-        )
-        found += run(torch.randn(rows, inner, generator=chance, dtype=torch.float64), weights)
+    run = compiled(
+        lambda x, w: [F.linear(x, k) for k in w], options={"pre_grad_fusion_options": options}, dynamic=False
+    )
+    # Whether bits differ depends on the processor.
+    for rows, columns, inner, dtype in (
+        (7, 3, 1000, torch.float64),
+        (1, 3, 777, torch.float),
+        (7, 3, 100, torch.float),
+    ):
+        weights = [torch.randn(columns, inner, generator=chance, dtype=dtype) for _ in range(3)]
+        found += run(torch.randn(rows, inner, generator=chance, dtype=dtype), weights)
     return found
 
 
