@@ -32,7 +32,7 @@ from ..torch_api.changes import registries
 from ..torch_api.changes.kernel_functions import generated_backward, python_kernels
 from ..torch_api.changes.patterns import is_pattern, pattern_text
 from ..torch_api.changes.tables import changes, kernels
-from .triton_kernels import kernel_description, kernel_text
+from .triton_kernels import kernel_description, launched_text
 
 
 @making_a_key
@@ -147,7 +147,7 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
         description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
         others = registered.library_kernels(name) - _OWN - _AUTOCAST
         others |= registered.kernels_over(name)  # in the place of those that torch made for it
-        description["kernels"] = _kernels(name, others - operators.DEVICE_KEYS, leaf)
+        description["kernels"] = _kernels(name, others - _called_by_name(overload), leaf)
     return description
 
 
@@ -161,8 +161,8 @@ def _inner_operator(within: frozenset[str], value: Any) -> str | None:
     """An operator that another one's backward or fake calls, or a Triton kernel. One that leads back to itself is
     described already.
     """
-    if (text := kernel_text(value)) is not None:
-        return f"triton {text}"
+    if (text := launched_text(value)) is not None:
+        return text
     found = [value._opoverload] if isinstance(value, operators.CustomOpDef) else operators.overloads(value)
     if not found or _comes_with_torch(found[0]):
         return None
@@ -197,10 +197,10 @@ def _library(overload: Any, functions: dict[str, Any], leaf: Any) -> Any:
     is no fake.
     """
     name, package = overload.name(), overload.namespace
-    described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
+    described = {"Meta"} if "fake" in functions else set()
+    described |= {"CompositeExplicitAutograd"} if "fake" in functions and not _runs_while_compiled(overload) else set()
     described |= {"Autograd"} if "backward" in functions else set()
-    called = set() if _runs_while_compiled(overload) else operators.DEVICE_KEYS  # by name, from compiled code
-    given = registered.library_kernels(name) - called - described
+    given = registered.library_kernels(name) - _called_by_name(overload) - described
     found = _kernels(name, given, leaf)
     try:
         version = f"{package} {metadata.version(package)}"
@@ -218,7 +218,7 @@ def _library(overload: Any, functions: dict[str, Any], leaf: Any) -> Any:
 def _kernels(name: str, keys: set[str], leaf: Any) -> dict[str, str]:
     """Dispatch key -> digest of the Python kernel that an operator was given for it.
 
-    One that no walk can follow is known by its package, if it was registered in a file of the package.
+    One that no walk can follow is known by its package, if it is from a file of the package.
     """
     found: dict[str, str] = {}
     package = name.partition("::")[0]
@@ -227,11 +227,15 @@ def _kernels(name: str, keys: set[str], leaf: Any) -> dict[str, str]:
         try:
             found[key] = _kernel(name, key, function, leaf)
         except Uncacheable:
-            is_packages = key in registered.kernels_from(name, places_of(package))
-            if (text := package_text(package) if is_packages else None) is None:
+            if (text := package_text(package) if _lies_in(function, places_of(package)) else None) is None:
                 raise
             found[key] = text
     return found
+
+
+def _lies_in(function: Any, places: tuple[str, ...]) -> bool:
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and bool(places) and code.co_filename.startswith(places)
 
 
 def _kernel(name: str, key: str, function: Any, leaf: Any) -> str:
@@ -276,6 +280,11 @@ def python_implementations(overload: Any) -> dict[str, Any]:
     return {role: function for role, function in found.items() if function is not None}
 
 
+def _called_by_name(overload: Any) -> frozenset[str]:
+    """Keys of kernels that compiled code calls, and nobody while it is compiled."""
+    return frozenset() if _runs_while_compiled(overload) else operators.DEVICE_KEYS
+
+
 def _runs_while_compiled(overload: Any) -> bool:
     """Whether Inductor calls it itself, on uniform constants."""
     return torch.Tag.pointwise in overload.tags
@@ -292,6 +301,8 @@ def _by_device(functions: dict[Any, Any]) -> dict[str, Any]:
 def _torchs_own(function: Any) -> str | None:
     """The name of a function that comes with torch; None for one of the user's, and for one with something bound."""
     if foreign(function) is not None or not isinstance(function, (types.FunctionType, types.BuiltinFunctionType)):
+        return None
+    if getattr(function, "__closure__", None) or hasattr(function, "__wrapped__"):
         return None
     is_bound = not isinstance(getattr(function, "__self__", None), (type, types.ModuleType, type(None)))
     return None if is_bound else f"{function.__module__}.{function.__qualname__}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from torch.fx import Node
@@ -24,10 +25,7 @@ def kernel_text(value: Any) -> str | None:
 
     Beside what its key says: defaults of its parameters, which go into the graph, and what torch reads of a tuner.
     """
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    if kind == "triton.runtime.jit.ConstexprFunction":  # `triton.cdiv`: code calls what it is made of
-        return source_digest(value.fn, value.__name__, leaf=kernel_text)
-    if kind not in _KERNELS:
+    if f"{type(value).__module__}.{type(value).__qualname__}" not in _KERNELS:
         return None
     found, inner = [encode(kernel_description(value))], value
     while hasattr(inner, "fn") and not hasattr(inner, "src"):
@@ -37,6 +35,36 @@ def kernel_text(value: Any) -> str | None:
         inner = inner.fn
     found.append(encode([[p.name, p.is_constexpr, p.annotation, repr(p.default)] for p in inner.params]))
     return sha256_hex(chr(10).join([f"{inner.__module__}.{inner.__qualname__}", *found]).encode())[:32]
+
+
+def launched_text(value: Any) -> str | None:
+    """A Triton kernel that code of the user's launches by itself, or a function that Triton wraps. Raises Uncacheable.
+
+    Inductor, whose account of a kernel this is, follows the names of its module and no others; a kernel in a graph
+    that needs more does not compile.
+    """
+    if f"{type(value).__module__}.{type(value).__qualname__}" == "triton.runtime.jit.ConstexprFunction":
+        return source_digest(value.fn, value.__name__, leaf=launched_text)  # `triton.cdiv`
+    if (text := kernel_text(value)) is not None:
+        _refuse_unseen(value, set())
+        return f"triton {text}"
+    return None
+
+
+def _refuse_unseen(kernel: Any, seen: set[int]) -> None:
+    while hasattr(kernel, "fn") and not hasattr(kernel, "src"):
+        kernel = kernel.fn
+    function = kernel.fn
+    if id(function) in seen or function.__module__.partition(".")[0] == "triton":
+        return
+    seen.add(id(function))
+    held = [function.__globals__.get(name) for name in function.__code__.co_names]
+    modules = [one.__name__ for one in held if isinstance(one, types.ModuleType)]
+    if function.__closure__ or any(name.partition(".")[0] != "triton" for name in modules):
+        raise Uncacheable(f"the Triton kernel {function.__qualname__} reads what is in no name of its module")
+    for one in held:
+        if f"{type(one).__module__}.{type(one).__qualname__}" in _KERNELS:
+            _refuse_unseen(one, seen)
 
 
 _KERNELS = frozenset(

@@ -6,9 +6,11 @@ is told to stop before the first instruction: what was about to run is the funct
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import sys
+import threading
 import types
 import weakref
 from collections.abc import Iterator, Sequence
@@ -16,8 +18,8 @@ from typing import Any
 
 import torch
 from torch._library import autograd as library_autograd
-from torch.utils._python_dispatch import TorchDispatchMode
-from warmgraph.hashing import bound_cells
+from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
+from warmgraph.hashing import bound_cells, comes_with_torch
 
 from ..compile import no_dispatch_modes
 from ..operators import overload_named
@@ -29,23 +31,55 @@ class _Stop(BaseException):
 
 
 def python_kernels(kernels: Sequence[tuple[str, str]]) -> list[Any]:
-    """The function behind each (operator, dispatch key), or the method of the object that it is bound to.
+    """The function behind each (operator, dispatch key), or the method of the object that it is bound to, or the class
+    of `torch.autograd.Function` whose `apply` it is.
 
-    None for a kernel of C++, for an operator with arguments that cannot be made up, and while this thread has a
-    profiler of Python's. And where torch runs another one under a mode: one that took this one's place, and is gone.
+    None for what is no code of Python's, for an operator with arguments that cannot be made up or without a tensor
+    among them, and while this thread has a profiler of Python's. And where torch runs another one under a mode: one
+    that took this one's place, and is gone.
     """
-    with no_dispatch_modes(), torch._C.DisableTorchFunction():
-        calls = [_call_of(name, key) for name, key in kernels]
-        plain = _entered(calls)
-        with TorchDispatchMode():
-            traced = _entered(calls)
-        return [one if _is_one(one, other) else None for one, other in zip(plain, traced, strict=True)]
+    found = _asked_twice(kernels)
+    # With the keys in front only where torch wrote it: nothing else says that it is given them.
+    return [one if not keys or comes_with_torch(_code_of(one).co_filename) else None for one, keys in found]
 
 
-def _is_one(kernel: Any, other: Any) -> bool:
-    if isinstance(kernel, types.MethodType) and isinstance(other, types.MethodType):
-        return kernel.__func__ is other.__func__ and kernel.__self__ is other.__self__
-    return kernel is other
+def _code_of(kernel: Any) -> types.CodeType:
+    code: types.CodeType = getattr(kernel, "__func__", kernel).__code__
+    return code
+
+
+_lock = threading.Lock()  # the collector's switch is the process's
+
+
+def _asked_twice(kernels: Sequence[tuple[str, str]]) -> list[tuple[Any, bool]]:
+    """Function or method, and whether it is given the dispatch keys. Asked under a mode as well, with other arguments:
+    what was bound by a `functools.partial` may look like an argument once.
+    """
+    if sys.getprofile() is not None:
+        return [(None, False)] * len(kernels)
+    with _lock, no_dispatch_modes(), torch._C.DisableTorchFunction(), torch.enable_grad():
+        calls = [[_call_of(name, key, turn) for name, key in kernels] for turn in (0, 1)]
+        collects = gc.isenabled()
+        gc.disable()  # a finalizer is code as well
+        try:
+            plain = [call and _enter(*call) for call in calls[0]]
+            _push_mode(TorchDispatchMode())
+            try:
+                traced = [call and _enter(*call) for call in calls[1]]
+            finally:
+                _pop_mode()
+        finally:
+            if collects:
+                gc.enable()
+        once, again = (list(map(_function, *turn)) for turn in ((calls[0], plain), (calls[1], traced)))
+    return [one if _is_one(one, other) else (None, False) for one, other in zip(once, again, strict=True)]
+
+
+def _is_one(found: tuple[Any, bool], other: tuple[Any, bool]) -> bool:
+    (kernel, keys), (again, keys_again) = found, other
+    if type(kernel) is types.MethodType and type(again) is types.MethodType:
+        return kernel.__func__ is again.__func__ and kernel.__self__ is again.__self__ and keys == keys_again
+    return kernel is again and keys == keys_again
 
 
 def generated_backward(overload: Any) -> tuple[Any, Any] | None:
@@ -56,7 +90,7 @@ def generated_backward(overload: Any) -> tuple[Any, Any] | None:
     """
     if f"{overload.name().replace('::', '/')}/Autograd" not in torch.library._impls:  # asked for each node of a trace
         return None
-    (kernel,) = python_kernels([(overload.name(), "Autograd")])
+    ((kernel, _),) = _asked_twice([(overload.name(), "Autograd")])
     if not isinstance(kernel, types.FunctionType) or kernel.__code__.co_filename != library_autograd.__file__:
         return None
     info = _held_by_backward(bound_cells(kernel)["Generated"])["info"]
@@ -75,122 +109,166 @@ def _held_by_backward(kind: Any) -> dict[str, Any]:
 
 
 Call = tuple[Any, str, list[Any], dict[str, Any]]  # an operator, a dispatch key, arguments
+_NO_CODE: set[tuple[str, str]] = set()  # what ran no code of Python's; it did run, so it is not called again
 
 
-def _call_of(name: str, key: str) -> Call | None:
+def _call_of(name: str, key: str, turn: int) -> Call | None:
     """How to call a kernel. A key without a kernel of its own must not be asked: torch reads past its table."""
-    if not any(is_python(file) for _, file in registered(name, key)):
+    if (name, key) in _NO_CODE or not any(is_python(file) for _, file in registered(name, key)):
         return None
-    overload = overload_named(name)
+    try:
+        overload = overload_named(name)
+    except AttributeError:  # a kernel may be given before there is an operator
+        return None
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for number, one in enumerate(overload._schema.arguments):
         if one.has_default_value():  # the dispatcher leaves out what is as its default
             continue
-        value = _made_up(one.real_type, number)
+        value = _made_up(one.real_type, number, turn)
         if value is NotImplemented:
             return None
         if one.kwarg_only:
             named[one.name] = value
         else:
             positional.append(value)
-    return overload, key, positional, named
+    # `functools.cache` passes plain arguments on, and answers by itself what it was asked before; of tensors it asks
+    # a hash, which is code.
+    has_tensor = any(isinstance(one, torch.Tensor) for one in torch.utils._pytree.tree_leaves([positional, named]))
+    return (overload, key, positional, named) if has_tensor else None
 
 
-def _made_up(kind: Any, number: int) -> Any:
-    """An argument of a type; `number` tells those of one type apart."""
-    name = kind.kind()
+def _made_up(kind: Any, number: int, turn: int) -> Any:
+    """An argument of a type; `number` tells those of one type apart, `turn` those of two calls."""
+    name, some = kind.kind(), number + 3 + 100 * turn
     if name == "OptionalType":
         return None
     if name == "ListType":
-        value = _made_up(kind.getElementType(), number)
+        value = _made_up(kind.getElementType(), number, turn)
         return value if value is NotImplemented else [value]
     if name == "TensorType":
-        return torch.empty((0, number), device="cpu")
-    plain = {"IntType": number + 3, "SymIntType": number + 3, "FloatType": number + 0.5, "NumberType": number + 0.5}
-    return {**plain, "BoolType": True, "StringType": f"{number}", "DeviceObjType": torch.device("meta")}.get(
-        name, NotImplemented
-    )
+        return torch.empty((0, some), device="cpu")
+    values = {
+        **dict.fromkeys(("IntType", "SymIntType"), some),
+        **dict.fromkeys(("FloatType", "SymFloatType", "NumberType"), some + 0.5),
+        **dict.fromkeys(("BoolType", "SymBoolType"), turn == 0),
+        "ComplexType": complex(some, 1),
+        "StringType": f"{some}",
+        "DeviceObjType": torch.device("cpu" if turn else "meta"),
+        "ScalarTypeType": torch.float64 if turn else torch.float16,
+        "LayoutType": torch.strided,
+        "MemoryFormatType": torch.contiguous_format,
+    }
+    return values.get(name, NotImplemented)
 
 
-def _entered(calls: Sequence[Call | None]) -> list[Any]:
-    """For each call the function that it would run."""
-    if sys.getprofile() is not None:
-        return [None] * len(calls)
-    collects = gc.isenabled()
-    gc.disable()  # a finalizer is code as well
-    try:
-        return [_function(*call[2:], *_enter(*call)) if call is not None else None for call in calls]
-    finally:
-        if collects:
-            gc.enable()
+Entered = tuple[types.CodeType, dict[str, Any], dict[str, Any], bool]  # code, locals, globals, with gradients
 
 
-def _enter(overload: Any, key: str, positional: list[Any], named: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """The code that a call would run, its locals at the start, and its globals. None thrice: no code of Python's."""
-    found: tuple[Any, Any, Any] = (None, None, None)
+def _enter(overload: Any, key: str, positional: list[Any], named: dict[str, Any]) -> Entered | None:
+    """What a call would run, at its start."""
+    found: Entered | None = None
+    is_called = False
+    ask, dispatch_key = overload._op_dk, torch._C._dispatch_key_parse(key)
 
-    def stop(frame: types.FrameType, event: str, _: Any) -> None:
-        nonlocal found
-        if event == "call" and frame.f_back is not None and frame.f_back.f_code is _enter.__code__:
-            found = frame.f_code, dict(frame.f_locals), frame.f_globals
-            raise _Stop
+    def stop(frame: types.FrameType, event: str, value: Any) -> None:
+        nonlocal found, is_called
+        if event.startswith("c_") and frame.f_code is _ask.__code__:
+            is_called = event == "c_call" and value is ask
+        elif event == "call" and is_called and frame.f_back is not None and frame.f_back.f_code is _ask.__code__:
+            held = dict(frame.f_locals)
+            if not _is_given_a_frame(held):
+                found = frame.f_code, held, frame.f_globals, torch.is_grad_enabled()
+                raise _Stop
 
-    dispatch_key = torch._C._dispatch_key_parse(key)
-    sys.setprofile(stop)
-    try:
-        overload._op_dk(dispatch_key, *positional, **named)
-    except (_Stop, RuntimeError, TypeError, ValueError, IndexError):  # or C++ refuses the arguments
-        return found
-    finally:
-        sys.setprofile(None)
-    return None, None, None
+    with contextlib.suppress(_Stop, Exception):  # Exception: C++ refuses the arguments
+        try:
+            sys.setprofile(stop)
+            _ask(ask, dispatch_key, positional, named)
+            _NO_CODE.add((overload.name(), key))
+        finally:
+            sys.setprofile(None)
+    return found
 
 
-# By the id of its code. What is found here is compared with what was about to run, as all others are.
-_functions: weakref.WeakValueDictionary[int, types.FunctionType] = weakref.WeakValueDictionary()
+def _is_given_a_frame(held: dict[str, Any]) -> bool:
+    """As handlers of signals are, which come at any time, and no kernel is."""
+    given = [one for value in held.values() for one in (value if type(value) is tuple else (value,))]
+    return any(type(one) is types.FrameType for one in given)
+
+
+def _ask(ask: Any, dispatch_key: Any, positional: list[Any], named: dict[str, Any]) -> None:
+    ask(dispatch_key, *positional, **named)
+
+
+# By the id of the code. What is found here is compared with what was about to run, as all others are.
+_functions: dict[int, weakref.WeakSet[types.FunctionType]] = {}
 _in_vain: weakref.WeakValueDictionary[int, types.CodeType] = weakref.WeakValueDictionary()  # not searched for again
 
 
-def _function(positional: list[Any], named: dict[str, Any], code: Any, held: Any, space: Any) -> Any:
-    """What was about to run: of all functions with its code one with what it closes over and its defaults."""
-    if code is None:
-        return None
+def _function(call: Call | None, entered: Entered | None) -> tuple[Any, bool]:
+    """What was about to run: of all functions with its code one with what it closes over and its defaults. And
+    whether it is given the dispatch keys.
+    """
+    if call is None or entered is None:
+        return None, False
+    (code, held, space, with_gradients), (_, _, positional, named) = entered, call
+    if code is _BINDS:
+        return _applied(held["func"], []), False
     for one in _candidates(code, held, space):
         if type(one) is not types.FunctionType or one.__code__ is not code or one.__globals__ is not space:
             continue
         for bound in _beginnings(code, held):
             if _begins(one, held, [*bound, *positional], named):
-                _functions[id(code)] = one
-                own = [value for value in bound if not isinstance(value, torch._C.DispatchKeySet)]
-                return types.MethodType(one, own[0]) if own else one
+                own = [value for value in bound if type(value) is not torch._C.DispatchKeySet]
+                if not with_gradients:
+                    return _applied(one, own), False
+                return types.MethodType(one, own[0]) if own else one, len(own) < len(bound)
     _in_vain[id(code)] = code
-    return None
+    return None, False
+
+
+# What `apply` of torch 2.15 calls first, where a class has a `setup_context`.
+_BINDS = getattr(getattr(torch.autograd.function, "_bind_default_args", None), "__code__", None)
+
+
+def _applied(forward: types.FunctionType, own: list[Any]) -> Any:
+    """The class whose forward this is. torch 2.15 calls it from C++, in `apply`, where gradients are switched off."""
+    kinds = [getattr(type(own[0]), "_forward_cls", None)] if own else _functions_of(torch.autograd.Function)
+    fitting = [kind for kind in kinds if kind is not None and kind.forward is forward]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _functions_of(kind: Any) -> list[Any]:
+    return [one for inner in kind.__subclasses__() for one in (inner, *_functions_of(inner))]
 
 
 def _candidates(code: types.CodeType, held: dict[str, Any], space: dict[str, Any]) -> Iterator[Any]:
     """What may be a function with this code. The collector is asked last: it goes through every object there is, but
     for those that `gc.freeze` put aside.
     """
-    yield _functions.get(id(code))
+    yield from tuple(_functions.get(id(code), ()))
     named = tuple(space.values())
     yield from named
     first = held.get(code.co_varnames[0]) if code.co_argcount else None
-    bases = (first if isinstance(first, type) else type(first)).__mro__
-    for kind in (*bases, *(one for one in named if isinstance(one, type))):
+    bases = (first if issubclass(type(first), type) else type(first)).__mro__
+    for kind in (*bases, *(one for one in named if issubclass(type(one), type))):
         for one in tuple(vars(kind).values()):
-            yield one.__func__ if isinstance(one, (staticmethod, classmethod)) else one
+            yield one.__func__ if type(one) in (staticmethod, classmethod) else one
     if id(code) not in _in_vain:
-        yield from gc.get_referrers(code)
+        found = [one for one in gc.get_referrers(code) if type(one) is types.FunctionType]
+        _functions[id(code)] = weakref.WeakSet(found)
+        yield from found
 
 
 def _beginnings(code: types.CodeType, held: dict[str, Any]) -> Iterator[list[Any]]:
     """What may stand before the operator's arguments: an object that it is bound to, and (`with_keyset`) the keys."""
     first = [held.get(name) for name in code.co_varnames[: min(code.co_argcount, 2)]]
     yield []
-    yield first[:1]
-    if len(first) == 2 and isinstance(first[1], torch._C.DispatchKeySet):
-        yield first
+    if first and first[0] is not None:
+        yield first[:1]
+        if type(first[-1]) is torch._C.DispatchKeySet:
+            yield first
 
 
 def _begins(function: types.FunctionType, held: dict[str, Any], positional: list[Any], named: dict[str, Any]) -> bool:
@@ -218,12 +296,15 @@ def _begins(function: types.FunctionType, held: dict[str, Any], positional: list
 
 def _is_alike(made_up: Any, value: Any) -> bool:
     """Whether it is this argument, as the dispatcher makes it anew."""
-    if isinstance(made_up, torch.Tensor):
-        return isinstance(value, torch.Tensor) and value.shape == made_up.shape
-    if type(value) is not type(made_up):
+    kind = type(made_up)
+    if kind is torch.Tensor:
+        return type(value) is torch.Tensor and value.shape == made_up.shape
+    if kind is torch.dtype:  # a number, to the dispatcher
+        return type(value) in (torch.dtype, int)
+    if type(value) is not kind:
         return False
-    if isinstance(made_up, (list, tuple)):
+    if kind in (list, tuple):
         return len(value) == len(made_up) and all(map(_is_alike, made_up, value))
-    if isinstance(made_up, dict):
+    if kind is dict:
         return value.keys() == made_up.keys() and all(_is_alike(made_up[name], value[name]) for name in value)
-    return (isinstance(made_up, (int, float, str, torch.device)) and bool(value == made_up)) or value is made_up
+    return bool(kind in (bool, int, float, complex, str, torch.device) and value == made_up)

@@ -19,7 +19,7 @@ from warmgraph.hashing import encode, foreign, is_generated_by_torch, plain_defa
 
 from .. import operators
 from .functions import patched_functions
-from .kernels import count_of_kernels, kernels_from_outside
+from .kernels import kernels_from_outside, state_of_kernels
 from .patterns import foreign_patterns
 from .pristine import PRISTINE, release
 from .registries import (
@@ -262,7 +262,7 @@ _sharding = _Read(
     lambda: _state_of([*sharding_rules().values(), sharding_handlers()]),
 )
 _rules = _Read(lambda: _foreign_in({"rules for fakes": fake_rules()}), lambda: _state_of([fake_rules().values()]))
-_kernels = _Read(kernels_from_outside, count_of_kernels)
+_kernels = _Read(kernels_from_outside, state_of_kernels)
 _operators = _Read(_thousands.read, _thousands.state)
 _libraries = _Read(
     lambda: {

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
+import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from torch.utils.flop_counter import FlopCounterMode
 from warmgraph.backend.torch_api.changes.kernel_functions import generated_backward, python_kernels
 
 RAN = []
+COUNT = itertools.count()
 
 
 @pytest.fixture
 def library():
     """`give(schema, key=kernel, ...)`: the names of the kernels, in order."""
-    made = torch.library.Library("wgkernels", "DEF")
+    name = f"wgkernels{next(COUNT)}"  # what ran once is not called again
+    made = torch.library.Library(name, "DEF")
 
     def give(schema="(Tensor x, int n, float? s=None) -> Tensor", **kernels):
         made.define(f"f{schema}")
         for key, kernel in kernels.items():
             made.impl("f", kernel, key)
-        return [("wgkernels::f", key) for key in kernels]
+        return [(f"{name}::f", key) for key in kernels]
 
-    give.library = made
+    give.library, give.name = made, name
     yield give
     made._destroy()
     assert not RAN
@@ -113,6 +119,82 @@ def test_a_kernel_of_cpp_is_not_called():
     assert python_kernels([("aten::mm", "CPU"), ("aten::mm", "XPU"), ("aten::matmul", "CPU")]) == [None] * 3
 
 
+def test_one_that_is_given_the_dispatch_keys_is_not_told(library):
+    """Another one with this code may not be given them."""
+    library()
+    library.library.impl("f", lambda first, *rest: RAN.append(rest), "Meta", with_keyset=True)
+    assert python_kernels([(f"{library.name}::f", "Meta")]) == [None]
+
+
+def test_what_is_bound_by_name_is_not_taken_for_what_is_bound_by_place(library):
+    def kernel(p, r):
+        RAN.append(p)
+
+    schema = "(Tensor x, bool a) -> Tensor"
+    by_place = library(
+        schema, Meta=functools.partial(around(kernel), torch.ones(2)), CPU=functools.partial(kernel, r=True)
+    )
+    assert python_kernels(by_place) == [None, None]
+
+
+def test_what_runs_no_code_of_pythons_is_called_once(library):
+    """That it has none is known once it ran."""
+    seen = []
+    kernels = library("(Tensor x) -> Tensor", Meta=seen.append)
+    assert python_kernels(kernels) == python_kernels(kernels) == [None]
+    assert len(seen) <= 2
+
+
+def test_an_operator_without_tensors_is_not_asked(library):
+    """A cache around its kernel could not be told."""
+    kernel = functools.cache(lambda n: RAN.append(n))
+    assert python_kernels(library("(int n) -> Tensor", CompositeImplicitAutograd=kernel)) == [None]
+
+
+def test_a_handler_of_signals_is_not_stopped(library):
+    kernels = library(Meta=plain)
+    heard = []
+    before = signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
+    signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+    try:
+        for _ in range(300):
+            assert python_kernels(kernels) == [plain]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert heard
+
+
+def test_threads_leave_no_mode_behind(library):
+    kernels = library(Meta=plain)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: python_kernels(kernels), range(40)))
+    assert found == [[plain]] * 40
+    assert not is_in_torch_dispatch_mode()
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        RAN.append("forward")
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        RAN.append("setup")
+
+    @staticmethod
+    def backward(ctx, grad):
+        RAN.append("backward")
+
+
+def test_the_apply_of_a_class_is_not_its_forward(library):
+    """torch 2.15 goes from the one to the other in C++."""
+    schema = "(Tensor x) -> Tensor"
+    (applied, forward) = python_kernels(library(schema, Autograd=Double.apply, CPU=Double.forward))
+    assert Double in (applied, getattr(applied, "__self__", None))
+    assert forward is Double.forward
+
+
 def test_modes_of_the_program_see_nothing(library):
     kernels = library(Meta=plain)
     with FlopCounterMode(display=False) as counter, torch.device("meta"), torch.inference_mode():
@@ -150,7 +232,7 @@ def test_the_collector_is_left_as_it_was(library):
 def test_one_whose_place_was_taken_for_a_while_is_not_told(library):
     """Under a mode torch goes on to run the one that is gone."""
     kernels = library(CompositeImplicitAutograd=plain)
-    other = torch.library.Library("wgkernels", "IMPL")
+    other = torch.library.Library(library.name, "IMPL")
     other.impl("f", made(1), "CompositeImplicitAutograd", allow_override=True)
     assert python_kernels(kernels)[0] is not plain
     other._destroy()
@@ -159,7 +241,7 @@ def test_one_whose_place_was_taken_for_a_while_is_not_told(library):
 
 def test_what_register_autograd_was_given(library):
     library("(Tensor x) -> Tensor", CompositeExplicitAutograd=lambda x: RAN.append("x"))
-    assert generated_backward(torch.ops.wgkernels.f.default) is None
+    assert generated_backward(getattr(torch.ops, library.name).f.default) is None
 
     def backward(ctx, grad):
         RAN.append("backward")
@@ -167,5 +249,5 @@ def test_what_register_autograd_was_given(library):
     def setup(ctx, inputs, output):
         RAN.append("setup")
 
-    torch.library.register_autograd("wgkernels::f", backward, setup_context=setup, lib=library.library)
-    assert generated_backward(torch.ops.wgkernels.f.default) == (backward, setup)
+    torch.library.register_autograd(f"{library.name}::f", backward, setup_context=setup, lib=library.library)
+    assert generated_backward(getattr(torch.ops, library.name).f.default) == (backward, setup)

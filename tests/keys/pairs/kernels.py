@@ -133,7 +133,7 @@ def a_kernel_that_took_anothers_place(v):
     return compiled(lambda x: op(x) + 1)(values())
 
 
-@pair(bypass="that are traced through")
+@pair(bypass="that torch does not hand out")
 def a_kernel_that_came_back(v):
     """A Library that is gone leaves the kernel that it replaced; but under a mode torch runs the one that is gone."""
     op = operator(CompositeImplicitAutograd=(lambda x: x * 2) if v == 1 else (lambda x: x * 3))
@@ -228,3 +228,39 @@ def a_fake_with_something_bound(v):
         "pairs_kernels::op", functools.partial(torch.Tensor.repeat, repeats=(v,)), lib=HELD["library"]
     )
     return compiled(lambda x: torch.ones_like(op(x)))(values())
+
+
+@pair(bypass="replaces torch's own")
+def a_library_with_a_kernel_for_what_is_not_there(v):
+    library = HELD["over"] = torch.library.Library("aten", "IMPL")
+    library.impl("a_no_such_operator", lambda x: x, "CPU")
+    library.impl("erfinv", (lambda x: x * 2) if v == 1 else (lambda x: x * 3), "AutogradCPU")
+    return compiled(torch.erfinv)(values() / 8)
+
+
+@pair()
+def a_kernel_where_another_went_before(v):
+    from warmgraph.backend.torch_api.changes import tables
+
+    other = torch.library.Library("pairs_kernels", "DEF")
+    other.define("gone(Tensor x) -> Tensor")
+    other.impl("gone", lambda x: x, "CPU")
+    assert tables.kernels() == set()
+    other._destroy()
+    over("erfinv", (lambda x: x * 2) if v == 1 else (lambda x: x * 3), "AutogradCPU")
+    return compiled(torch.erfinv)(values() / 8)
+
+
+@pair()
+def a_kernel_of_an_overload_with_a_dtype(v):
+    op = operator("(Tensor x, ScalarType dtype) -> Tensor", CompositeImplicitAutograd=lambda x, dtype: x.to(dtype) * v)
+    return compiled(lambda x: op(x, torch.float64) + 1)(values())
+
+
+@pair()
+def a_kernel_of_an_operator_that_is_computed_on_constants(v):
+    library = HELD["library"] = torch.library.Library("pairs_kernels", "DEF")
+    library.define("op(Tensor x) -> Tensor", tags=(torch.Tag.pointwise,))
+    library.impl("op", (lambda x: x * 2) if v == 1 else (lambda x: x * 3), "CompositeExplicitAutograd")
+    torch.library.register_fake("pairs_kernels::op", torch.empty_like, lib=library)
+    return compiled(lambda x: x + torch.ops.pairs_kernels.op(torch.full((8,), 0.5)))(values())
