@@ -250,7 +250,7 @@ def _candidates(code: types.CodeType, held: dict[str, Any], space: dict[str, Any
     yield from tuple(_functions.get(id(code), ()))
     named = tuple(space.values())
     yield from named
-    first = held.get(code.co_varnames[0]) if code.co_argcount else None
+    first: Any = held.get(code.co_varnames[0]) if code.co_argcount else None
     bases = (first if issubclass(type(first), type) else type(first)).__mro__
     for kind in (*bases, *(one for one in named if issubclass(type(one), type))):
         for one in tuple(vars(kind).values()):

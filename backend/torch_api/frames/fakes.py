@@ -95,15 +95,15 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
 _COMPOSITE = "CompositeImplicitAutograd"
 
 
-def _keys_beside(given: Any) -> set[str]:
+def _keys_beside(given: Any) -> frozenset[str]:
     """Keys whose kernels do not run while Dynamo traces. given: what `register_autograd` was given."""
     return DEVICE_KEYS | ({"Autograd"} if given is not None else set())
 
 
 def _traced_kernel(name: str, given: Any) -> Any:
     """The Python kernel that runs on fake tensors where there is no fake: the only one that is not for a device."""
-    keys = library_kernels(name) - _keys_beside(given)
-    return python_kernels([(name, *keys)])[0] if len(keys) == 1 else None
+    keys = list(library_kernels(name) - _keys_beside(given))
+    return python_kernels([(name, keys[0])])[0] if len(keys) == 1 else None
 
 
 class _Functions:
