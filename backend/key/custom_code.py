@@ -145,9 +145,9 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
         description["library"] = _library(overload, functions, leaf)
     else:
         description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
-        others = registered.library_kernels(name) - _OWN - _AUTOCAST
-        others |= registered.kernels_over(name)  # in the place of those that torch made for it
-        description["kernels"] = _kernels(name, others - _called_by_name(overload), leaf)
+        others = registered.library_kernels(name) - _OWN - _AUTOCAST - operators.DEVICE_KEYS
+        others |= registered.kernels_over(name) - _called_by_name(overload)  # in the place of those that torch made
+        description["kernels"] = _kernels(name, others, leaf)
     return description
 
 
@@ -227,15 +227,17 @@ def _kernels(name: str, keys: set[str], leaf: Any) -> dict[str, str]:
         try:
             found[key] = _kernel(name, key, function, leaf)
         except Uncacheable:
-            if (text := package_text(package) if _lies_in(function, places_of(package)) else None) is None:
+            if (text := package_text(package) if _is_packages(function, places_of(package)) else None) is None:
                 raise
             found[key] = text
     return found
 
 
-def _lies_in(function: Any, places: tuple[str, ...]) -> bool:
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and bool(places) and code.co_filename.startswith(places)
+def _is_packages(function: Any, places: tuple[str, ...]) -> bool:
+    """Whether it is a function of a file below these folders that holds nothing which somebody else may have given it."""
+    if type(function) is not types.FunctionType or function.__closure__ or function.__defaults__:
+        return False
+    return not function.__kwdefaults__ and bool(places) and function.__code__.co_filename.startswith(places)
 
 
 def _kernel(name: str, key: str, function: Any, leaf: Any) -> str:

@@ -20,6 +20,8 @@ MODULE = """
 import importlib.util
 import torch
 LIBRARY = torch.library.Library("wgpack", "FRAGMENT")
+def around(function):
+    return lambda x: function(x)
 LIBRARY.define("twice(Tensor x) -> Tensor")
 LIBRARY.impl("twice", lambda x: {kernel}, "CompositeImplicitAutograd")
 """
@@ -169,11 +171,11 @@ def test_a_kernel_that_a_walk_can_follow_needs_no_package(package: Any) -> None:
 
 
 def test_a_kernel_that_a_user_gave_an_operator_of_a_package_is_no_part_of_it(package: Any) -> None:
-    """It is followed, or else refused: the package's files do not stand for it."""
+    """It is followed, or else refused: the package's files do not stand for it, nor where the package wraps it."""
     package(2)
-    importlib.import_module("wgpack")
+    wrapped = importlib.import_module("wgpack").around(lambda x: x * time.time())
     found = []
-    for kernel in (lambda x: x * 3, lambda x: x * 4, lambda x: x * time.time()):
+    for kernel in (lambda x: x * 3, lambda x: x * 4, lambda x: x * time.time(), wrapped):
         mine = torch.library.Library("wgpack", "IMPL")
         try:
             mine.impl("twice", kernel, "AutogradCPU")
@@ -182,3 +184,4 @@ def test_a_kernel_that_a_user_gave_an_operator_of_a_package_is_no_part_of_it(pac
             mine._destroy()
     assert len({keyed().id, found[0].id, found[1].id} - {None}) == 3
     assert "(AutogradCPU)" in found[2].why
+    assert "(AutogradCPU)" in found[3].why

@@ -48,7 +48,7 @@ def _code_of(kernel: Any) -> types.CodeType:
     return code
 
 
-_lock = threading.Lock()  # the collector's switch is the process's
+_lock = threading.RLock()  # the collector's switch is the process's
 
 
 def _asked_twice(kernels: Sequence[tuple[str, str]]) -> list[tuple[Any, bool]]:
