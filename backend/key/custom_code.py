@@ -234,7 +234,7 @@ def _kernels(name: str, keys: set[str], leaf: Any) -> dict[str, str]:
 
 
 def _is_packages(function: Any, places: tuple[str, ...]) -> bool:
-    """Whether it is a function of a file below these folders that holds nothing which somebody else may have given it."""
+    """Whether it is a function of a file below these folders, and holds nothing that others may have given it."""
     if type(function) is not types.FunctionType or function.__closure__ or function.__defaults__:
         return False
     return not function.__kwdefaults__ and bool(places) and function.__code__.co_filename.startswith(places)
