@@ -21,7 +21,7 @@ from .source_code.described import describe, described, describes_operators
 from .source_code.digest import source_digest
 from .source_code.facts import fact
 from .source_code.once import making_a_key, once_per_key
-from .source_code.packages import package_text, places_of
+from .source_code.packages import function_of_package
 from .source_code.references import meaning
 from .source_code.saying import plain_defaults
 
@@ -54,6 +54,7 @@ __all__ = [
     "fact",
     "for_current_device",
     "foreign",
+    "function_of_package",
     "graph_modules",
     "groups_come_as_inputs",
     "importable_name",
@@ -72,8 +73,6 @@ __all__ = [
     "meta_value",
     "once_per_key",
     "package_facts",
-    "package_text",
-    "places_of",
     "plain_defaults",
     "sha256_hex",
     "source_digest",

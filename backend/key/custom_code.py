@@ -16,12 +16,11 @@ from warmgraph.hashing import (
     describes_operators,
     encode,
     foreign,
+    function_of_package,
     graph_modules,
     held_tensor,
     making_a_key,
     once_per_key,
-    package_text,
-    places_of,
     source_digest,
 )
 
@@ -146,7 +145,7 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
     else:
         description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
         others = registered.library_kernels(name) - _OWN - _AUTOCAST - operators.DEVICE_KEYS
-        others |= registered.kernels_over(name) - _called_by_name(overload)  # in the place of those that torch made
+        others |= registered.kernels_over(name) - _called_by_name(overload)  # in the place of those that it made itself
         description["kernels"] = _kernels(name, others, leaf)
     return description
 
@@ -218,7 +217,7 @@ def _library(overload: Any, functions: dict[str, Any], leaf: Any) -> Any:
 def _kernels(name: str, keys: set[str], leaf: Any) -> dict[str, str]:
     """Dispatch key -> digest of the Python kernel that an operator was given for it.
 
-    One that no walk can follow is known by its package, if it is from a file of the package.
+    One that no walk can follow is known by its package, if it and all that it holds is the package's.
     """
     found: dict[str, str] = {}
     package = name.partition("::")[0]
@@ -227,17 +226,10 @@ def _kernels(name: str, keys: set[str], leaf: Any) -> dict[str, str]:
         try:
             found[key] = _kernel(name, key, function, leaf)
         except Uncacheable:
-            if (text := package_text(package) if _is_packages(function, places_of(package)) else None) is None:
+            if (text := function_of_package(function, package)) is None:
                 raise
             found[key] = text
     return found
-
-
-def _is_packages(function: Any, places: tuple[str, ...]) -> bool:
-    """Whether it is a function of a file below these folders, and holds nothing that others may have given it."""
-    if type(function) is not types.FunctionType or function.__closure__ or function.__defaults__:
-        return False
-    return not function.__kwdefaults__ and bool(places) and function.__code__.co_filename.startswith(places)
 
 
 def _kernel(name: str, key: str, function: Any, leaf: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import types
 from typing import Any
 
@@ -43,7 +44,7 @@ def launched_text(value: Any) -> str | None:
     Inductor, whose account of a kernel this is, follows the names of its module and no others; a kernel in a graph
     that needs more does not compile.
     """
-    if f"{type(value).__module__}.{type(value).__qualname__}" == "triton.runtime.jit.ConstexprFunction":
+    if f"{type(value).__module__}.{type(value).__qualname__}" == _WRAPPED:
         return source_digest(value.fn, value.__name__, leaf=launched_text)  # `triton.cdiv`
     if (text := kernel_text(value)) is not None:
         _refuse_unseen(value, set())
@@ -55,18 +56,24 @@ def _refuse_unseen(kernel: Any, seen: set[int]) -> None:
     while hasattr(kernel, "fn") and not hasattr(kernel, "src"):
         kernel = kernel.fn
     function = kernel.fn
-    if id(function) in seen or function.__module__.partition(".")[0] == "triton":
+    if id(function) in seen or (function.__module__ or "").partition(".")[0] == "triton":
         return
     seen.add(id(function))
-    held = [function.__globals__.get(name) for name in function.__code__.co_names]
-    modules = [one.__name__ for one in held if isinstance(one, types.ModuleType)]
-    if function.__closure__ or any(name.partition(".")[0] != "triton" for name in modules):
-        raise Uncacheable(f"the Triton kernel {function.__qualname__} reads what is in no name of its module")
-    for one in held:
-        if f"{type(one).__module__}.{type(one).__qualname__}" in _KERNELS:
+    names = {one.argval for one in dis.get_instructions(function.__code__) if one.opname == "LOAD_GLOBAL"}
+    for one in [function.__globals__.get(name) for name in sorted(names)]:
+        kind = f"{type(one).__module__}.{type(one).__qualname__}"
+        origin = (
+            one.__name__ if issubclass(type(one), types.ModuleType) else one.fn.__module__ if kind == _WRAPPED else ""
+        )
+        if origin and origin.partition(".")[0] != "triton":
+            raise Uncacheable(f"the Triton kernel {function.__qualname__} reads what Inductor does not follow")
+        if kind in _KERNELS:
             _refuse_unseen(one, seen)
+    if function.__closure__:
+        raise Uncacheable(f"the Triton kernel {function.__qualname__} reads what Inductor does not follow")
 
 
+_WRAPPED = "triton.runtime.jit.ConstexprFunction"
 _KERNELS = frozenset(
     "triton.runtime.jit.JITFunction triton.runtime.autotuner.Autotuner triton.runtime.autotuner.Heuristics".split()
 )

@@ -73,10 +73,15 @@ def unfollowed_text(function: Any) -> str | None:
 
     Raises Uncacheable, as `package_text` does.
     """
+    name = (getattr(function, "__module__", None) or "").partition(".")[0]
+    return function_of_package(function, name) if name in _UNFOLLOWED else None
+
+
+def function_of_package(function: Any, name: str) -> str | None:
+    """A function by the files of the package of that name. None where it is not the package's, or holds what is not."""
     if not isinstance(function, types.FunctionType):
         return None
-    name = (function.__module__ or "").partition(".")[0]
-    held = _held_by(function, places_of(name), 0) if name in _UNFOLLOWED else None
+    held = _held_by(function, places_of(name), 0)
     package = package_text(name) if held is not None else None
     return None if package is None else f"{held} of {package}"
 

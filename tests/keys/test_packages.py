@@ -22,6 +22,10 @@ import torch
 LIBRARY = torch.library.Library("wgpack", "FRAGMENT")
 def around(function):
     return lambda x: function(x)
+def fast(x):
+    return x * 5 if importlib.util.find_spec("nothing") is None else x
+def slow(x):
+    return x * 6 if importlib.util.find_spec("nothing") is None else x
 LIBRARY.define("twice(Tensor x) -> Tensor")
 LIBRARY.impl("twice", lambda x: {kernel}, "CompositeImplicitAutograd")
 """
@@ -159,6 +163,20 @@ def test_what_a_user_registered_is_followed(library: Any, monkeypatch: pytest.Mo
         return source_digest(kind, "Mine", protocol=True)
 
     assert of(2.0) == of(2.0) != of(3.0)
+
+
+def test_which_function_of_a_package_is_the_kernel(package: Any) -> None:
+    package(2)
+    module = importlib.import_module("wgpack")
+    found = []
+    for kernel in (module.fast, module.slow):
+        mine = torch.library.Library("wgpack", "IMPL")
+        try:
+            mine.impl("twice", kernel, "AutogradCPU")
+            found.append(keyed())
+        finally:
+            mine._destroy()
+    assert len({one.id for one in found} - {None}) == 2, [one.why for one in found]
 
 
 def test_a_kernel_that_a_walk_can_follow_needs_no_package(package: Any) -> None:

@@ -6,11 +6,11 @@ is told to stop before the first instruction: what was about to run is the funct
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import inspect
 import sys
 import threading
+import traceback
 import types
 import weakref
 from collections.abc import Iterator, Sequence
@@ -43,9 +43,9 @@ def python_kernels(kernels: Sequence[tuple[str, str]]) -> list[Any]:
     return [one if not keys or comes_with_torch(_code_of(one).co_filename) else None for one, keys in found]
 
 
-def _code_of(kernel: Any) -> types.CodeType:
-    code: types.CodeType = getattr(kernel, "__func__", kernel).__code__
-    return code
+def _code_of(kernel: Any) -> Any:
+    """None for a class."""
+    return getattr(getattr(kernel, "__func__", kernel), "__code__", None)
 
 
 _lock = threading.RLock()  # the collector's switch is the process's
@@ -55,7 +55,7 @@ def _asked_twice(kernels: Sequence[tuple[str, str]]) -> list[tuple[Any, bool]]:
     """Function or method, and whether it is given the dispatch keys. Asked under a mode as well, with other arguments:
     what was bound by a `functools.partial` may look like an argument once.
     """
-    if sys.getprofile() is not None:
+    if not kernels or sys.getprofile() is not None:
         return [(None, False)] * len(kernels)
     with _lock, no_dispatch_modes(), torch._C.DisableTorchFunction(), torch.enable_grad():
         calls = [[_call_of(name, key, turn) for name, key in kernels] for turn in (0, 1)]
@@ -91,10 +91,22 @@ def generated_backward(overload: Any) -> tuple[Any, Any] | None:
     if f"{overload.name().replace('::', '/')}/Autograd" not in torch.library._impls:  # asked for each node of a trace
         return None
     ((kernel, _),) = _asked_twice([(overload.name(), "Autograd")])
-    if not isinstance(kernel, types.FunctionType) or kernel.__code__.co_filename != library_autograd.__file__:
-        return None
-    info = _held_by_backward(bound_cells(kernel)["Generated"])["info"]
-    return info._backward_fn, info._setup_context_fn
+    if kernel is not None:
+        is_generated = getattr(_code_of(kernel), "co_filename", "") == library_autograd.__file__
+        made = [bound_cells(kernel)["Generated"]] if is_generated else []
+    else:  # with arguments that cannot be made up
+        made = _made_for(overload)
+    infos = [_held_by_backward(kind)["info"] for kind in made]
+    return (infos[0]._backward_fn, infos[0]._setup_context_fn) if len(infos) == 1 else None
+
+
+def _made_for(overload: Any) -> list[Any]:
+    """Classes that were generated for it, if torch itself registered the kernel that is in use."""
+    if [file for _, file in registered(overload.name(), "Autograd")] != [torch.library.__file__]:
+        return []
+    name = f"GeneratedBackwardFor_{overload._namespace}_{overload._opname}_{overload._overloadname}"
+    made = [one for one in torch.autograd.Function.__subclasses__() if one.__name__ == name]
+    return [kind for kind in made if _held_by_backward(kind).get("op") is overload]
 
 
 def _held_by_backward(kind: Any) -> dict[str, Any]:
@@ -109,12 +121,16 @@ def _held_by_backward(kind: Any) -> dict[str, Any]:
 
 
 Call = tuple[Any, str, list[Any], dict[str, Any]]  # an operator, a dispatch key, arguments
-_NO_CODE: set[tuple[str, str]] = set()  # what ran no code of Python's; it did run, so it is not called again
+# With how many kernels there were: what ran no code of Python's (it did run, so it is not called again), and of what
+# the function was searched for in vain.
+_no_code: set[tuple[str, str, int]] = set()
+_in_vain: set[tuple[str, str, int]] = set()
 
 
 def _call_of(name: str, key: str, turn: int) -> Call | None:
     """How to call a kernel. A key without a kernel of its own must not be asked: torch reads past its table."""
-    if (name, key) in _NO_CODE or not any(is_python(file) for _, file in registered(name, key)):
+    is_code = (name, key, len(torch.library._impls)) not in _no_code
+    if not is_code or not any(is_python(file) for _, file in registered(name, key)):
         return None
     try:
         overload = overload_named(name)
@@ -181,14 +197,18 @@ def _enter(overload: Any, key: str, positional: list[Any], named: dict[str, Any]
                 found = frame.f_code, held, frame.f_globals, torch.is_grad_enabled()
                 raise _Stop
 
-    with contextlib.suppress(_Stop, Exception):  # Exception: C++ refuses the arguments
-        try:
-            sys.setprofile(stop)
-            _ask(ask, dispatch_key, positional, named)
-            _NO_CODE.add((overload.name(), key))
-        finally:
-            sys.setprofile(None)
-    return found
+    try:
+        sys.setprofile(stop)
+        _ask(ask, dispatch_key, positional, named)
+        _no_code.add((overload.name(), key, len(torch.library._impls)))
+    except _Stop:
+        return found
+    except Exception as bad:
+        if [*traceback.walk_tb(bad.__traceback__)][-1][0].f_code is not _ask.__code__:  # of a handler of signals
+            raise
+    finally:
+        sys.setprofile(None)
+    return None  # or C++ refuses the arguments
 
 
 def _is_given_a_frame(held: dict[str, Any]) -> bool:
@@ -203,7 +223,6 @@ def _ask(ask: Any, dispatch_key: Any, positional: list[Any], named: dict[str, An
 
 # By the id of the code. What is found here is compared with what was about to run, as all others are.
 _functions: dict[int, weakref.WeakSet[types.FunctionType]] = {}
-_in_vain: weakref.WeakValueDictionary[int, types.CodeType] = weakref.WeakValueDictionary()  # not searched for again
 
 
 def _function(call: Call | None, entered: Entered | None) -> tuple[Any, bool]:
@@ -212,10 +231,13 @@ def _function(call: Call | None, entered: Entered | None) -> tuple[Any, bool]:
     """
     if call is None or entered is None:
         return None, False
-    (code, held, space, with_gradients), (_, _, positional, named) = entered, call
+    (code, held, space, with_gradients), (overload, key, positional, named) = entered, call
     if code is _BINDS:
         return _applied(held["func"], []), False
-    for one in _candidates(code, held, space):
+    if code.co_filename == torch._tensor.__file__:  # something of C++ that asks a tensor: its hash, its items
+        return None, False
+    this = overload.name(), key, len(torch.library._impls)
+    for one in _candidates(code, held, space, searches=this not in _in_vain):
         if type(one) is not types.FunctionType or one.__code__ is not code or one.__globals__ is not space:
             continue
         for bound in _beginnings(code, held):
@@ -224,7 +246,7 @@ def _function(call: Call | None, entered: Entered | None) -> tuple[Any, bool]:
                 if not with_gradients:
                     return _applied(one, own), False
                 return types.MethodType(one, own[0]) if own else one, len(own) < len(bound)
-    _in_vain[id(code)] = code
+    _in_vain.add(this)
     return None, False
 
 
@@ -243,7 +265,7 @@ def _functions_of(kind: Any) -> list[Any]:
     return [one for inner in kind.__subclasses__() for one in (inner, *_functions_of(inner))]
 
 
-def _candidates(code: types.CodeType, held: dict[str, Any], space: dict[str, Any]) -> Iterator[Any]:
+def _candidates(code: types.CodeType, held: dict[str, Any], space: dict[str, Any], *, searches: bool) -> Iterator[Any]:
     """What may be a function with this code. The collector is asked last: it goes through every object there is, but
     for those that `gc.freeze` put aside.
     """
@@ -255,7 +277,7 @@ def _candidates(code: types.CodeType, held: dict[str, Any], space: dict[str, Any
     for kind in (*bases, *(one for one in named if issubclass(type(one), type))):
         for one in tuple(vars(kind).values()):
             yield one.__func__ if type(one) in (staticmethod, classmethod) else one
-    if id(code) not in _in_vain:
+    if searches:
         found = [one for one in gc.get_referrers(code) if type(one) is types.FunctionType]
         _functions[id(code)] = weakref.WeakSet(found)
         yield from found
@@ -273,34 +295,34 @@ def _beginnings(code: types.CodeType, held: dict[str, Any]) -> Iterator[list[Any
 
 def _begins(function: types.FunctionType, held: dict[str, Any], positional: list[Any], named: dict[str, Any]) -> bool:
     """Whether a call of `function` begins with these locals."""
+    cells = bound_cells(function)
+    if any(name not in held or held[name] is not value for name, value in cells.items()):
+        return False
     # Without what it says of itself: a signature, or what it wraps.
     bare = types.FunctionType(
         function.__code__, function.__globals__, "bare", function.__defaults__, function.__closure__
     )
     bare.__kwdefaults__ = function.__kwdefaults__
     defaults = {id(one) for one in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())}
-    cells = bound_cells(function)
     try:
         given = inspect.getcallargs(bare, *positional, **named)
     except TypeError:
         return False
-    return (
-        held.keys() == given.keys() | cells.keys()
-        and all(held[name] is value for name, value in cells.items())
-        and all(
-            held[name] is value or (id(value) not in defaults and _is_alike(value, held[name]))
-            for name, value in given.items()
-        )
+    return held.keys() == given.keys() | cells.keys() and all(
+        held[name] is value or (id(value) not in defaults and _is_alike(value, held[name]))
+        for name, value in given.items()
     )
 
 
 def _is_alike(made_up: Any, value: Any) -> bool:
     """Whether it is this argument, as the dispatcher makes it anew."""
+    if value is made_up:
+        return True
     kind = type(made_up)
     if kind is torch.Tensor:
         return type(value) is torch.Tensor and value.shape == made_up.shape
-    if kind is torch.dtype:  # a number, to the dispatcher
-        return type(value) in (torch.dtype, int)
+    if kind in (torch.dtype, torch.layout, torch.memory_format):  # a number, to the dispatcher
+        return type(value) in (kind, int)
     if type(value) is not kind:
         return False
     if kind in (list, tuple):

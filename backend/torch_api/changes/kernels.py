@@ -10,28 +10,35 @@ import torch
 from torch._library import simple_registry
 from warmgraph.hashing import TORCH_NAMESPACES, comes_with_torch
 
-# Library -> (how many kernels it had, those of them that are not torch's): asking takes 20 microseconds each.
-_asked: weakref.WeakKeyDictionary[Any, tuple[int, set[tuple[str, str]]]] = weakref.WeakKeyDictionary()
+# A library of torch's -> how many kernels it had: asking takes 20 microseconds each.
+_of_torch: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
 def kernels_from_outside() -> set[tuple[str, str]]:
     """(operator, dispatch key) of Python kernels for torch's own operators that code outside torch registered."""
     found = set()
-    for library in _libraries():
-        count, others = _asked.get(library, (-1, set()))
-        if count != len(library._op_impls):
+    for _, library in _libraries():
+        if _of_torch.get(library) != len(library._op_impls):
             others = _from_outside(library)
-            _asked[library] = len(library._op_impls), others
-        found |= others
+            found |= others
+            if not others:
+                _of_torch[library] = len(library._op_impls)
     return found
 
 
-def _libraries() -> Iterator[Any]:
-    """Those for namespaces of torch's."""
-    for finalizer in tuple(weakref.finalize._registry):  # type: ignore[attr-defined]
-        library = (finalizer.peek() or (None,))[0]
-        if isinstance(library, torch.library.Library) and library.ns in TORCH_NAMESPACES and library.m is not None:
-            yield library
+def state_of_kernels() -> list[tuple[int, int]]:
+    """Changes when a Python kernel for one of torch's operators is registered or goes. Of each library its number and
+    how many kernels it has: torch's own list of kernels is a set, where one that replaces another does not show.
+    """
+    return [(number, len(library._op_impls)) for number, library in _libraries()]
+
+
+def _libraries() -> Iterator[tuple[int, Any]]:
+    """Those for namespaces of torch's, each with a number that no other one gets."""
+    for info in tuple(weakref.finalize._registry.values()):  # type: ignore[attr-defined]
+        library = info.weakref()
+        if type(library) is torch.library.Library and library.ns in TORCH_NAMESPACES and library.m is not None:
+            yield info.index, library
 
 
 def _from_outside(library: Any) -> set[tuple[str, str]]:
@@ -40,11 +47,6 @@ def _from_outside(library: Any) -> set[tuple[str, str]]:
     found = {(f"{library.ns}::{name}", key or "CompositeImplicitAutograd") for name, key in kernels}
     is_torchs = all(any(_is_torchs(library.ns, file) for _, file in registered(*one)) for one in sorted(found)[:3])
     return set() if is_torchs else found
-
-
-def state_of_kernels() -> frozenset[str]:
-    """Changes when a Python kernel is registered or goes."""
-    return frozenset(torch.library._impls)
 
 
 # Where `torch.library.register_vmap` and its like make a library for the user's kernel.
@@ -57,10 +59,15 @@ def _is_torchs(namespace: str, file: str) -> bool:
 
 def _is_from_users(file: str) -> bool:
     """Whether a kernel was registered in a Python file that is none of torch's."""
-    return is_python(file) and not comes_with_torch(file)
+    return not file.endswith(_OF_CPP) and not comes_with_torch(file)
+
+
+# A program's file may have any name.
+_OF_CPP = (".cpp", ".cc", ".cxx", ".c", ".cu", ".cuh", ".h", ".hh", ".hpp", ".inl", ".mm", ".hip")
 
 
 def is_python(file: str) -> bool:
+    """For certain."""
     return file.endswith((".py", ">"))  # `<stdin>`
 
 
@@ -84,8 +91,11 @@ def library_kernels(name: str) -> set[str]:
 
 
 def kernels_over(name: str) -> set[str]:
-    """Dispatch keys of an operator whose Python kernel is from a file outside torch (`Library.impl` of the user's)."""
-    return {key for key, file in registered(name) if _is_from_users(file)}
+    """Dispatch keys of a custom operator whose kernel is from another file than where torch makes those of its own.
+
+    `torch.library.impl` makes a library for the user's kernel.
+    """
+    return {key for key, file in registered(name) if _is_from_users(file) or file == torch.library.__file__}
 
 
 def traced_kernels(overload: Any) -> set[str]:

@@ -76,9 +76,12 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
         return None
     definition, functions = OPDEFS.get(name.partition(".")[0]), _Functions()
     if definition is None:  # of C++, or of a Library, whose kernels for devices are called by name
-        with paused():  # it asks Python what would run
-            given = generated_backward(overload)
-            fake = fake_of(name) or _traced_kernel(name, given)
+        fake = fake_of(name)
+        given = None
+        if fake is None or "Autograd" in library_kernels(name):
+            with paused():  # it is asked of Python what would run
+                given = generated_backward(overload)
+                fake = fake or _traced_kernel(name, given)
         setup = given[1] if given is not None else None
         # "Meta" is made of a registered fake; where there are both, the fake runs.
         if fake is None or not library_kernels(name) - _keys_beside(given) <= {"Meta", _COMPOSITE}:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 import itertools
 import signal
 import sys
@@ -13,6 +14,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from torch.utils.flop_counter import FlopCounterMode
+from warmgraph.backend.torch_api.changes import tables
 from warmgraph.backend.torch_api.changes.kernel_functions import generated_backward, python_kernels
 
 RAN = []
@@ -151,6 +153,57 @@ def test_an_operator_without_tensors_is_not_asked(library):
     assert python_kernels(library("(int n) -> Tensor", CompositeImplicitAutograd=kernel)) == [None]
 
 
+@pytest.mark.parametrize("around", [functools.cache, lambda kernel: functools.partial(functools.reduce, kernel)])
+def test_what_asks_a_tensor_first_is_not_told(library, around):
+    """Its hash, its items: code of torch's, which is not the kernel."""
+    assert python_kernels(library("(Tensor x) -> Tensor", Meta=around(lambda *x: RAN.append(x)))) == [None]
+
+
+def test_an_argument_that_may_be_none(library):
+    def kernel(*given, **named):
+        RAN.append(given)
+
+    assert python_kernels(library("(Tensor x, Tensor? y, Tensor?[] z) -> Tensor", Meta=kernel)) == [kernel]
+
+
+def test_one_that_is_not_found_is_in_nobodys_way(library):
+    """Two kernels with one code, of which one is bound by name."""
+    lost, twins = functools.partial(made(1), extra=2), [made(2), made(3)]
+    assert python_kernels(library(Meta=lost)) == [None]
+    library.library.impl("f", twins[1], "CPU")
+    assert python_kernels([(f"{library.name}::f", "CPU")]) == [twins[1]]
+
+
+def test_a_kernel_in_the_place_of_a_python_kernel_of_torchs():
+    """torch's list of kernels is a set, and stays as it was."""
+    importlib.import_module("torch.distributed._functional_collectives")
+    before = tables.kernels()
+    mine = torch.library.Library("_c10d_functional", "IMPL")
+    try:
+        mine.impl("all_gather_into_tensor", plain, "Meta", allow_override=True)
+        assert tables.kernels() - before == {("_c10d_functional::all_gather_into_tensor", "Meta")}
+    finally:
+        mine._destroy()
+    assert tables.kernels() == before
+
+
+def test_an_error_of_a_handler_of_signals_is_raised(library):
+    kernels = library(Meta=plain)
+
+    def late(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    try:
+        with pytest.raises(TimeoutError):
+            for _ in range(100_000):
+                python_kernels(kernels)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert sys.getprofile() is None
+
+
 def test_a_handler_of_signals_is_not_stopped(library):
     kernels = library(Meta=plain)
     heard = []
@@ -251,3 +304,14 @@ def test_what_register_autograd_was_given(library):
 
     torch.library.register_autograd(f"{library.name}::f", backward, setup_context=setup, lib=library.library)
     assert generated_backward(getattr(torch.ops, library.name).f.default) == (backward, setup)
+
+
+@pytest.mark.parametrize("arguments", ["Tensor x, Tensor? y", "Tensor x, Generator g", "Tensor? x"])
+def test_what_register_autograd_was_given_for_other_arguments(library, arguments):
+    library(f"({arguments}) -> Tensor", CompositeExplicitAutograd=lambda *x: RAN.append("x"))
+
+    def backward(ctx, grad):
+        RAN.append("backward")
+
+    torch.library.register_autograd(f"{library.name}::f", backward)
+    assert generated_backward(getattr(torch.ops, library.name).f.default) == (backward, None)

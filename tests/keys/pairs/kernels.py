@@ -264,3 +264,23 @@ def a_kernel_of_an_operator_that_is_computed_on_constants(v):
     library.impl("op", (lambda x: x * 2) if v == 1 else (lambda x: x * 3), "CompositeExplicitAutograd")
     torch.library.register_fake("pairs_kernels::op", torch.empty_like, lib=library)
     return compiled(lambda x: x + torch.ops.pairs_kernels.op(torch.full((8,), 0.5)))(values())
+
+
+@pair(bypass="that torch does not hand out")
+def a_kernel_behind_a_cache(v):
+    op = operator(CompositeImplicitAutograd=functools.cache((lambda x: x * 2) if v == 1 else (lambda x: x * 3)))
+    return compiled(lambda x: op(x) + 1)(values())
+
+
+@pair()
+def a_kernel_over_a_custom_operator_by_a_library_of_torchs(v):
+    """torch notes a file of its own for what `torch.library.impl` registers."""
+
+    @torch.library.custom_op("pairs_kernels::owned", mutates_args=())
+    def owned(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    owned.register_fake(lambda x: torch.empty_like(x))
+    with torch.library._scoped_library("pairs_kernels", "FRAGMENT") as library:
+        library.impl("owned", (lambda x: x * 2) if v == 1 else (lambda x: x * 3), "Autograd", allow_override=True)
+        return compiled(lambda x: torch.ops.pairs_kernels.owned(x) + 1)(values())
