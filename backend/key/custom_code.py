@@ -28,7 +28,8 @@ from ..torch_api import compile as compat
 from ..torch_api import operators as operators
 from ..torch_api.changes import kernels as registered
 from ..torch_api.changes import registries
-from ..torch_api.changes.kernel_functions import generated_backward, python_kernels
+from ..torch_api.changes.backwards import generated_backward
+from ..torch_api.changes.kernel_functions import python_kernels
 from ..torch_api.changes.patterns import is_pattern, pattern_text
 from ..torch_api.changes.tables import changes, kernels
 from .triton_kernels import kernel_description, launched_text

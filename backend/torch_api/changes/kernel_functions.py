@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._library import autograd as library_autograd
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 from warmgraph.hashing import bound_cells, comes_with_torch
 
@@ -38,12 +37,12 @@ def python_kernels(kernels: Sequence[tuple[str, str]]) -> list[Any]:
     among them, and while this thread has a profiler of Python's. And where torch runs another one under a mode: one
     that took this one's place, and is gone.
     """
-    found = _asked_twice(kernels)
+    found = kernels_with_keys(kernels)
     # With the keys in front only where torch wrote it: nothing else says that it is given them.
-    return [one if not keys or comes_with_torch(_code_of(one).co_filename) else None for one, keys in found]
+    return [one if not keys or comes_with_torch(code_of(one).co_filename) else None for one, keys in found]
 
 
-def _code_of(kernel: Any) -> Any:
+def code_of(kernel: Any) -> Any:
     """None for a class."""
     return getattr(getattr(kernel, "__func__", kernel), "__code__", None)
 
@@ -51,7 +50,7 @@ def _code_of(kernel: Any) -> Any:
 _lock = threading.RLock()  # the collector's switch is the process's
 
 
-def _asked_twice(kernels: Sequence[tuple[str, str]]) -> list[tuple[Any, bool]]:
+def kernels_with_keys(kernels: Sequence[tuple[str, str]]) -> list[tuple[Any, bool]]:
     """Function or method, and whether it is given the dispatch keys. Asked under a mode as well, with other arguments:
     what was bound by a `functools.partial` may look like an argument once.
     """
@@ -80,44 +79,6 @@ def _is_one(found: tuple[Any, bool], other: tuple[Any, bool]) -> bool:
     if type(kernel) is types.MethodType and type(again) is types.MethodType:
         return kernel.__func__ is again.__func__ and kernel.__self__ is again.__self__ and keys == keys_again
     return kernel is again and keys == keys_again
-
-
-def generated_backward(overload: Any) -> tuple[Any, Any] | None:
-    """Backward and `setup_context` that `torch.library.register_autograd` was given for an operator of a Library's or
-    of C++. None where the kernel for Autograd is another.
-
-    torch keeps them only within the class of `torch.autograd.Function` that it generates. Read on 2.11 to 2.15.
-    """
-    if f"{overload.name().replace('::', '/')}/Autograd" not in torch.library._impls:  # asked for each node of a trace
-        return None
-    ((kernel, _),) = _asked_twice([(overload.name(), "Autograd")])
-    if kernel is not None:
-        is_generated = getattr(_code_of(kernel), "co_filename", "") == library_autograd.__file__
-        made = [bound_cells(kernel)["Generated"]] if is_generated else []
-    else:  # with arguments that cannot be made up
-        made = _made_for(overload)
-    infos = [_held_by_backward(kind)["info"] for kind in made]
-    return (infos[0]._backward_fn, infos[0]._setup_context_fn) if len(infos) == 1 else None
-
-
-def _made_for(overload: Any) -> list[Any]:
-    """Classes that were generated for it, if torch itself registered the kernel that is in use."""
-    if [file for _, file in registered(overload.name(), "Autograd")] != [torch.library.__file__]:
-        return []
-    name = f"GeneratedBackwardFor_{overload._namespace}_{overload._opname}_{overload._overloadname}"
-    made = [one for one in torch.autograd.Function.__subclasses__() if one.__name__ == name]
-    return [kind for kind in made if _held_by_backward(kind).get("op") is overload]
-
-
-def _held_by_backward(kind: Any) -> dict[str, Any]:
-    """What the generated `backward` reads; around it lies another one where there are lists of tensors."""
-    function = vars(kind)["backward"]
-    while True:
-        function = getattr(function, "__func__", function)
-        held = bound_cells(function)
-        if "orig_backward" not in held:
-            return held
-        function = held["orig_backward"]
 
 
 Call = tuple[Any, str, list[Any], dict[str, Any]]  # an operator, a dispatch key, arguments

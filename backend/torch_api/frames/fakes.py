@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from warmgraph.hashing import comes_with_torch
 
-from ..changes.kernel_functions import generated_backward, python_kernels
+from ..changes.backwards import generated_backward
+from ..changes.kernel_functions import python_kernels
 from ..changes.kernels import library_kernels
 from ..operators import (
     DEVICE_KEYS,

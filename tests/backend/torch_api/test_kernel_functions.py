@@ -15,7 +15,8 @@ import torch
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from torch.utils.flop_counter import FlopCounterMode
 from warmgraph.backend.torch_api.changes import tables
-from warmgraph.backend.torch_api.changes.kernel_functions import generated_backward, python_kernels
+from warmgraph.backend.torch_api.changes.backwards import generated_backward
+from warmgraph.backend.torch_api.changes.kernel_functions import python_kernels
 
 RAN = []
 COUNT = itertools.count()
