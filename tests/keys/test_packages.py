@@ -64,6 +64,16 @@ def keyed() -> Any:
     return graph
 
 
+def keyed_with(kernel: Any) -> Any:
+    """With another kernel for the package's operator."""
+    mine = torch.library.Library("wgpack", "IMPL")
+    try:
+        mine.impl("twice", kernel, "AutogradCPU")
+        return keyed()
+    finally:
+        mine._destroy()
+
+
 def test_the_files_of_a_package_are_in_the_key(package: Any) -> None:
     package(2)
     importlib.import_module("wgpack")
@@ -168,14 +178,7 @@ def test_what_a_user_registered_is_followed(library: Any, monkeypatch: pytest.Mo
 def test_which_function_of_a_package_is_the_kernel(package: Any) -> None:
     package(2)
     module = importlib.import_module("wgpack")
-    found = []
-    for kernel in (module.fast, module.slow):
-        mine = torch.library.Library("wgpack", "IMPL")
-        try:
-            mine.impl("twice", kernel, "AutogradCPU")
-            found.append(keyed())
-        finally:
-            mine._destroy()
+    found = [keyed_with(kernel) for kernel in (module.fast, module.slow)]
     assert len({one.id for one in found} - {None}) == 2, [one.why for one in found]
 
 
@@ -192,14 +195,8 @@ def test_a_kernel_that_a_user_gave_an_operator_of_a_package_is_no_part_of_it(pac
     """It is followed, or else refused: the package's files do not stand for it, nor where the package wraps it."""
     package(2)
     wrapped = importlib.import_module("wgpack").around(lambda x: x * time.time())
-    found = []
-    for kernel in (lambda x: x * 3, lambda x: x * 4, lambda x: x * time.time(), wrapped):
-        mine = torch.library.Library("wgpack", "IMPL")
-        try:
-            mine.impl("twice", kernel, "AutogradCPU")
-            found.append(keyed())
-        finally:
-            mine._destroy()
+    kernels = (lambda x: x * 3, lambda x: x * 4, lambda x: x * time.time(), wrapped)
+    found = [keyed_with(kernel) for kernel in kernels]
     assert len({keyed().id, found[0].id, found[1].id} - {None}) == 3
     assert "(AutogradCPU)" in found[2].why
     assert "(AutogradCPU)" in found[3].why

@@ -143,8 +143,7 @@ def a_kernel_that_came_back(v):
     return compiled(lambda x: op(x) + 1)(values())
 
 
-@pair()
-def a_kernel_for_autograd(v):
+def differentiated(v):
     class Own(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -155,7 +154,13 @@ def a_kernel_for_autograd(v):
         def backward(ctx, g):
             return g * v
 
-    return gradient(operator(CPU=torch.clone, Meta=lambda x: torch.empty_like(x), Autograd=lambda x: Own.apply(x)))
+    return Own
+
+
+@pair()
+def a_kernel_for_autograd(v):
+    own = differentiated(v)
+    return gradient(operator(CPU=torch.clone, Meta=lambda x: torch.empty_like(x), Autograd=lambda x: own.apply(x)))
 
 
 @pair()
@@ -191,17 +196,8 @@ def a_kernel_over_one_of_a_custom_operator(v):
 
 @pair()
 def the_class_whose_apply_is_a_kernel(v):
-    class Own(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            with torch._C._AutoDispatchBelowAutograd():
-                return torch.ops.pairs_kernels.op(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * v
-
-    return gradient(operator(CPU=torch.clone, Meta=lambda x: torch.empty_like(x), Autograd=Own.apply))
+    kernels = {"CPU": torch.clone, "Meta": lambda x: torch.empty_like(x), "Autograd": differentiated(v).apply}
+    return gradient(operator(**kernels))
 
 
 @pair()
