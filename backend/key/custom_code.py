@@ -26,10 +26,10 @@ from warmgraph.hashing import (
 
 from ..torch_api import compile as compat
 from ..torch_api import operators as operators
-from ..torch_api.changes import kernels as registered
 from ..torch_api.changes import registries
 from ..torch_api.changes.backwards import generated_backward
 from ..torch_api.changes.kernel_functions import python_kernels
+from ..torch_api.changes.kernels import kernels_over, library_kernels, traced_kernels
 from ..torch_api.changes.patterns import is_pattern, pattern_text
 from ..torch_api.changes.tables import changes, kernels
 from .triton_kernels import kernel_description, launched_text
@@ -57,9 +57,9 @@ def _replacements() -> dict[str, Any]:
     for overload in registries.autotuned_operators():
         if overload.namespace in TORCH_NAMESPACES:
             _refuse_autotuned(overload)
-    replaced = sorted(kernels())
-    found |= {f"kernel {key} of {name}": told for name, key in replaced if (told := described(name)) is not None}
-    followed = [(name, key) for name, key in replaced if f"kernel {key} of {name}" not in found]
+    replaced = {(name, key): described(name) for name, key in sorted(kernels())}
+    found |= {f"kernel {key} of {name}": told for (name, key), told in replaced.items() if told is not None}
+    followed = [place for place, told in replaced.items() if told is None]
     for (name, key), function in zip(followed, python_kernels(followed), strict=True):
         if function is None:
             raise Uncacheable(
@@ -145,8 +145,8 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
         description["library"] = _library(overload, functions, leaf)
     else:
         description["autocast"] = {name: v for name, v in vars(definition).items() if name.startswith("_autocast")}
-        others = registered.library_kernels(name) - _OWN - _AUTOCAST - operators.DEVICE_KEYS
-        others |= registered.kernels_over(name) - _called_by_name(overload)  # in the place of those that it made itself
+        others = library_kernels(name) - _OWN - _AUTOCAST - operators.DEVICE_KEYS
+        others |= kernels_over(name) - _called_by_name(overload)  # in the place of those that it made itself
         description["kernels"] = _kernels(name, others, leaf)
     return description
 
@@ -191,22 +191,23 @@ def _definition(overload: Any) -> Any:
 
 
 def _library(overload: Any, functions: dict[str, Any], leaf: Any) -> Any:
-    """What stands for kernels of an operator that `torch.library.Library` or C++ registered.
+    """What stands for kernels of an operator that `torch.library.Library` or C++
 
     A kernel for every device (CompositeExplicitAutograd) is called by name, but also decides shapes where there
     is no fake.
     """
     name, package = overload.name(), overload.namespace
-    described = {"Meta"} if "fake" in functions else set()
-    described |= {"CompositeExplicitAutograd"} if "fake" in functions and not _runs_while_compiled(overload) else set()
+    described = {"Meta", "CompositeExplicitAutograd"} if "fake" in functions else set()
+    if _runs_while_compiled(overload):
+        described -= {"CompositeExplicitAutograd"}
     described |= {"Autograd"} if "backward" in functions else set()
-    given = registered.library_kernels(name) - _called_by_name(overload) - described
+    given = library_kernels(name) - _called_by_name(overload) - described
     found = _kernels(name, given, leaf)
     try:
         version = f"{package} {metadata.version(package)}"
         return [version, found] if found else version
     except metadata.PackageNotFoundError:
-        traced = registered.traced_kernels(overload) - described - given
+        traced = traced_kernels(overload) - described - given
     if traced:
         raise Uncacheable(
             f"operator {name} comes from a C++ library that no installed package is named after, and has kernels "

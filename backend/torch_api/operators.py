@@ -18,13 +18,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket, _highe
 from torch._prims_common import _computation_dtype_map
 from torch._subclasses import fake_impls
 from torch.fx import GraphModule
-from warmgraph.hashing import (
-    TORCH_NAMESPACES,
-    comes_with_torch,
-    foreign,
-    graph_modules,
-    is_torch_or_stdlib,
-)
+from warmgraph.hashing import TORCH_NAMESPACES, comes_with_torch, foreign, graph_modules, is_torch_or_stdlib
 
 __all__ = [
     "OPDEFS",

@@ -73,7 +73,7 @@ def unfollowed_text(function: Any) -> str | None:
 
     Raises Uncacheable, as `package_text` does.
     """
-    name = (getattr(function, "__module__", None) or "").partition(".")[0]
+    name = (function.__module__ or "").partition(".")[0] if isinstance(function, types.FunctionType) else ""
     return function_of_package(function, name) if name in _UNFOLLOWED else None
 
 

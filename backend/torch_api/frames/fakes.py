@@ -77,15 +77,16 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
         return None
     definition, functions = OPDEFS.get(name.partition(".")[0]), _Functions()
     if definition is None:  # of C++, or of a Library, whose kernels for devices are called by name
-        fake = fake_of(name)
-        given = None
-        if fake is None or "Autograd" in library_kernels(name):
+        fake, given = fake_of(name), None
+        keys = library_kernels(name) - DEVICE_KEYS
+        if fake is None or "Autograd" in keys:
             with paused():  # it is asked of Python what would run
                 given = generated_backward(overload)
-                fake = fake or _traced_kernel(name, given)
+                keys -= {"Autograd"} if given is not None else set()
+                fake = fake or _traced_kernel(name, keys)
         setup = given[1] if given is not None else None
         # "Meta" is made of a registered fake; where there are both, the fake runs.
-        if fake is None or not library_kernels(name) - _keys_beside(given) <= {"Meta", _COMPOSITE}:
+        if fake is None or not keys <= {"Meta", "CompositeImplicitAutograd"}:
             return None
     else:
         fake, setup = unwrapped(definition._abstract_fn), definition._setup_context_fn
@@ -96,18 +97,9 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
     return functions.codes()
 
 
-_COMPOSITE = "CompositeImplicitAutograd"
-
-
-def _keys_beside(given: Any) -> frozenset[str]:
-    """Keys whose kernels do not run while Dynamo traces. given: what `register_autograd` was given."""
-    return DEVICE_KEYS | ({"Autograd"} if given is not None else set())
-
-
-def _traced_kernel(name: str, given: Any) -> Any:
-    """The Python kernel that runs on fake tensors where there is no fake: the only one that is not for a device."""
-    keys = list(library_kernels(name) - _keys_beside(given))
-    return python_kernels([(name, keys[0])])[0] if len(keys) == 1 else None
+def _traced_kernel(name: str, keys: set[str]) -> Any:
+    """The Python kernel that runs on fake tensors where there is no fake: the only one of these keys."""
+    return python_kernels([(name, key) for key in keys])[0] if len(keys) == 1 else None
 
 
 class _Functions:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from harness import compiled, gradient, pair, values
+from harness import operator as custom_operator
 
 HELD: dict[str, Any] = {}
 FACTOR = {"by": 2.0}
@@ -184,14 +185,10 @@ def a_kernel_by_register_kernel(v):
 
 @pair()
 def a_kernel_over_one_of_a_custom_operator(v):
-    @torch.library.custom_op("pairs_kernels::custom", mutates_args=())
-    def custom(x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    custom.register_fake(lambda x: torch.empty_like(x))
-    library = HELD["custom"] = torch.library.Library("pairs_kernels", "FRAGMENT")
+    op = custom_operator("custom")
+    library = HELD["custom"] = torch.library.Library("pairs", "FRAGMENT")
     library.impl("custom", (lambda x: x * 2) if v == 1 else (lambda x: x * 3), "Autograd", allow_override=True)
-    return compiled(lambda x: torch.ops.pairs_kernels.custom(x) + 1)(values())
+    return compiled(lambda x: op(x) + 1)(values())
 
 
 @pair()
@@ -209,12 +206,11 @@ def a_fake_that_is_a_function_of_torchs(v):
 
 @pair()
 def a_fake_of_a_custom_operator_that_is_a_function_of_torchs(v):
-    @torch.library.custom_op("pairs_kernels::faked", mutates_args=())
-    def faked(x: torch.Tensor) -> torch.Tensor:
+    def forward(x: torch.Tensor) -> torch.Tensor:
         return x.clone() if v == 1 else x.t().clone()
 
-    faked.register_fake(torch.clone if v == 1 else torch.t)
-    return compiled(lambda x: torch.ones_like(torch.ops.pairs_kernels.faked(x)))(values(4, 2))
+    op = custom_operator("faked", forward=forward, fake=torch.clone if v == 1 else torch.t)
+    return compiled(lambda x: torch.ones_like(op(x)))(values(4, 2))
 
 
 @pair()
@@ -271,12 +267,7 @@ def a_kernel_behind_a_cache(v):
 @pair()
 def a_kernel_over_a_custom_operator_by_a_library_of_torchs(v):
     """torch notes a file of its own for what `torch.library.impl` registers."""
-
-    @torch.library.custom_op("pairs_kernels::owned", mutates_args=())
-    def owned(x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    owned.register_fake(lambda x: torch.empty_like(x))
-    with torch.library._scoped_library("pairs_kernels", "FRAGMENT") as library:
+    op = custom_operator("owned")
+    with torch.library._scoped_library("pairs", "FRAGMENT") as library:
         library.impl("owned", (lambda x: x * 2) if v == 1 else (lambda x: x * 3), "Autograd", allow_override=True)
-        return compiled(lambda x: torch.ops.pairs_kernels.owned(x) + 1)(values())
+        return compiled(lambda x: op(x) + 1)(values())
