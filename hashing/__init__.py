@@ -15,15 +15,17 @@ from .parts.graph import HOOKS, graph_modules, meta_value
 from .parts.hooks import Hook
 from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
+from .parts.tensors import describe as tensor_line
 from .parts.tensors import held_tensor
 from .parts.toolchain import package_facts, toolchain
 from .source_code.described import describe, described, describes_operators
-from .source_code.digest import source_digest
+from .source_code.digest import noting_code, source_digest
 from .source_code.facts import fact
-from .source_code.once import making_a_key, once_per_key
-from .source_code.packages import function_of_package
-from .source_code.references import meaning
+from .source_code.once import looking_once, making_a_key, once_per_key
+from .source_code.packages import function_of_package, of_unfollowed
+from .source_code.references import meaning, reach_of
 from .source_code.saying import plain_defaults
+from .source_code.untracked import changes_objects
 
 __all__ = [
     "HOOKS",
@@ -42,13 +44,14 @@ __all__ = [
     "bound_cells",
     "cache_hash",
     "changes_metadata",
+    "changes_objects",
     "comes_with_torch",
     "current_device",
     "describe",
     "described",
     "describes_operators",
-    "device_text",
     "describing_once",
+    "device_text",
     "devices_used",
     "encode",
     "fact",
@@ -57,24 +60,29 @@ __all__ = [
     "function_of_package",
     "graph_modules",
     "groups_come_as_inputs",
+    "held_tensor",
     "importable_name",
     "is_allowed_call",
     "is_generated_by_torch",
     "is_higher_order",
+    "is_looked_after",
     "is_named_tuple",
     "is_of_ranks",
-    "held_tensor",
-    "is_looked_after",
     "is_torch_or_stdlib",
     "key_of",
     "lifted_tensors",
+    "looking_once",
     "making_a_key",
     "meaning",
     "meta_value",
+    "noting_code",
+    "of_unfollowed",
     "once_per_key",
     "package_facts",
     "plain_defaults",
+    "reach_of",
     "sha256_hex",
     "source_digest",
+    "tensor_line",
     "toolchain",
 ]

@@ -39,19 +39,22 @@ def load(hit: Hit, request: Request, compiler: Compiler) -> Callable[..., Any]:
 
     Raises whatever torch raises while loading; the caller treats all of it alike.
     """
-    payload = _payload(hit, request)
+    payload = _payload(hit, request, request.inputs)
     compiled = _with_code(payload, hit, request, compiler)
     _replay_alias_guards(payload.alias_guards, request.gm)
     run = _entry_point(compiled, [*lifted_tensors(request.gm).values()])
     return serialisable(run, lambda: _as_compiled(hit, request)) if is_to_be_saved() else run
 
 
-def load_alone(hit: Hit, request: Request, compiler: Compiler, lifted: list[torch.Tensor]) -> Callable[..., Any]:
+def load_alone(
+    hit: Hit, request: Request, compiler: Compiler, lifted: list[torch.Tensor], wrapping: Sequence[torch.Tensor]
+) -> Callable[..., Any]:
     """As `load`, of a graph that nobody traced in this process (a restored frame's): `request` has an empty one.
 
-    lifted: the tensors that the graph holds (an optimizer's). The frame's own guards hold all that the entry's say.
+    lifted: the tensors that the graph holds (an optimizer's). wrapping: inputs of the frame that wrap others. The
+    frame's own guards hold all that the entry's say.
     """
-    payload = _payload(hit, request)
+    payload = _payload(hit, request, wrapping)
     payload.result.guards_expr = None
     with no_trace_around():
         compiled = _with_code(payload, hit, request, compiler)
@@ -69,18 +72,18 @@ def _with_code(payload: Payload, hit: Hit, request: Request, compiler: Compiler)
 
 def _as_compiled(hit: Hit, request: Request) -> Any:
     """AOTAutograd's result as a compile would hand it over, for torch to write to a file."""
-    result = _payload(hit, request).result
+    result = _payload(hit, request, request.inputs).result
     with_classes(result, request.gm)
     return with_graph_of_torch(result)
 
 
 def mutated_by(hit: Hit, request: Request) -> frozenset[int]:
     """Positions of the inputs that the code of `hit` writes to. Raises as `load` does."""
-    return compat.mutated_inputs(_payload(hit, request).result)
+    return compat.mutated_inputs(_payload(hit, request, request.inputs).result)
 
 
-def _payload(hit: Hit, request: Request) -> Payload:
-    payload = unpickle(hit.blobs["result"], [*lifted_tensors(request.gm).values(), *request.inputs])
+def _payload(hit: Hit, request: Request, inputs: Sequence[Any]) -> Payload:
+    payload = unpickle(hit.blobs["result"], [*lifted_tensors(request.gm).values(), *inputs])
     ours = list(request.key.groups)
     theirs = json.loads(str(hit.entry.facts.get("groups", "[]")))
     return payload if theirs == ours else with_groups_of(payload, theirs, ours)

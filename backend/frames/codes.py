@@ -12,7 +12,7 @@ import re
 import string
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from warmgraph.hashing import Uncacheable, encode, sha256_hex
@@ -20,7 +20,7 @@ from warmgraph.hashing import Uncacheable, encode, sha256_hex
 from ..torch_api.frames.devices import of_one_device
 from ..torch_api.frames.orders import NEVER, SAME, order_of
 from ..torch_api.frames.plain import NotServed, Refused, nested
-from ..torch_api.frames.ran import BUSY
+from ..torch_api.frames.ran import BUSY, name_of
 from ..torch_api.frames.seen import Seen
 from .classes import is_known
 
@@ -209,15 +209,17 @@ def is_chance(value: Any) -> bool:
     return isinstance(value.__self__ if bound else value, random.Random)
 
 
-def refuse_chance(codes: Mapping[types.CodeType, Mapping[str, Any]], seen: Seen) -> None:
+def refuse_chance(
+    codes: Mapping[types.CodeType, Mapping[str, Any]], seen: Seen, said: Collection[types.CodeType]
+) -> None:
     """What differs from process to process, or with the place of code in its file, and Dynamo folds in. Raises Refused.
 
-    codes: those that were traced through, with their globals.
+    codes: those that were traced through, with their globals. said: code that ran, and that the record speaks of.
     """
     if BUSY in seen.ran:
         raise NotServed("another profiler is on: what runs while a frame is traced is not seen")
-    if seen.ran:
-        raise Refused(f"{seen.ran[0]} runs while it is traced, instead of being traced")
+    if (ran := next((code for code in seen.ran if code not in said), None)) is not None:
+        raise Refused(f"{name_of(ran)} runs while it is traced, instead of being traced")
     if seen.chance:
         raise Refused(f"it folds in {seen.chance[0]}")
     for code in users_code(codes):
@@ -232,8 +234,8 @@ def refuse_chance(codes: Mapping[types.CodeType, Mapping[str, Any]], seen: Seen)
             raise Refused(f"{code.co_name} asks for {min(special)}, which differs from process to process")
         if "comptime" in asked:
             raise Refused("it uses comptime while it is traced, which has to be done in each process")
-    if said := (_LINES | _UNSAID | of_one_device()) & seen.names:
-        raise Refused(f"it asks for {min(said)} by its name, which differs from process to process")
+    if named := (_LINES | _UNSAID | of_one_device()) & seen.names:
+        raise Refused(f"it asks for {min(named)} by its name, which differs from process to process")
 
 
 def _is_added(name: str) -> bool:

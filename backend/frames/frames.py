@@ -121,7 +121,7 @@ class Frames(Struct):
             with report.phase("restore"):
                 for reference in kept.record.graphs.values():
                     check_around(reference, self.engine.compiler, self.refusal)
-                load = lambda reference: load_graph(reference, self.engine, report.place, counts=counts)  # noqa: E731
+                load = lambda *graph: load_graph(*graph, self.engine, report.place, counts=counts)  # noqa: E731
                 return restore(kept.record, frame, around, load, profiles=self.engine.settings.pgo)
 
         return self._try(report, "restore", go)

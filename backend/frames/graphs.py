@@ -203,16 +203,21 @@ def _check_piece(
         raise Refused(f"what its graph was compiled under: {', '.join(different)}")
 
 
-def load_graph(reference: Mapping[str, Any], engine: Any, place: Place, *, counts: bool) -> Callable[..., Any]:
+def load_graph(
+    reference: Mapping[str, Any], wrapping: Sequence[torch.Tensor], engine: Any, place: Place, *, counts: bool
+) -> Callable[..., Any]:
     """The callable, and a hit in the journal for each of its pieces if it counts. What pieces hold are tensors here.
 
-    Raises Refused where the store has one no more, or what loading raises.
+    wrapping: inputs of the frame that wrap others. Raises Refused where the store has one no more, or what loading
+    raises.
     """
-    pieces = [_load_piece(piece, engine, place, counts=counts) for piece in reference["pieces"]]
+    pieces = [_load_piece(piece, wrapping, engine, place, counts=counts) for piece in reference["pieces"]]
     return wired(reference["wiring"], pieces) if reference["wiring"] else pieces[0]
 
 
-def _load_piece(reference: Mapping[str, Any], engine: Any, place: Place, *, counts: bool) -> Callable[..., Any]:
+def _load_piece(
+    reference: Mapping[str, Any], wrapping: Sequence[torch.Tensor], engine: Any, place: Place, *, counts: bool
+) -> Callable[..., Any]:
     report = Report(engine.journal, place, engine.compiler.name)
     report.named(reference["key"])
     with report.phase("fetch"):
@@ -225,7 +230,7 @@ def _load_piece(reference: Mapping[str, Any], engine: Any, place: Place, *, coun
     choices = KeptChoices(engine.cache, report)
     with report.phase("load"), patched_settings(patches), watching(_empty(), heard, choices):
         request = Request(key, _empty(), [], patches, report)
-        run = load_alone(found, request, engine.compiler, reference["lifted"])
+        run = load_alone(found, request, engine.compiler, reference["lifted"], wrapping)
     if counts:
         engine.agree(found, report)
         report.hit(found)

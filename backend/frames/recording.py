@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from warmgraph.hashing import comes_with_torch, describing_once
+from warmgraph.hashing import comes_with_torch, describing_once, looking_once
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import sizes, state
@@ -49,6 +49,7 @@ from .installed import graphs_of, installed_by, lifted_in, optimizers_of
 from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, sharing_of
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
+from .tensors import said_with
 from .traced import (
     inlined_facts,
     is_of_named_tuple,
@@ -62,6 +63,7 @@ from .world import Around
 
 
 @describing_once()
+@looking_once()
 def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str]], around: Around) -> Record:
     """output: of the trace, before its guards are forgotten. shape: guards on sizes by language."""
     graph = output.tracer_output.output_graph
@@ -107,7 +109,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     if seen.inlined.get(frame.code, frame.globals) is not frame.globals:
         raise Refused(f"it folds in {frame.code.co_name}, which two modules have alike")
-    refuse_chance(_codes(frame, seen), seen)
+    subclasses = [live(dynamo.source_of(guard)) for guard in guards if dynamo.is_on_subclass(guard)]
+    refuse_chance(_codes(frame, seen), seen, said_with(subclasses, seen.ran))
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
     inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})
     refuse_unsaid(seen.functions.values(), asked, look.values)

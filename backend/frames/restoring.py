@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from warmgraph.hashing import describing_once
+import torch
+from warmgraph.hashing import describing_once, looking_once
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
@@ -32,14 +33,15 @@ from .traced import globals_of, moved_code
 from .values import Values
 from .world import Around
 
-LoadGraph = Callable[[Any], Callable[..., Any]]
+LoadGraph = Callable[[Any, list[torch.Tensor]], Callable[..., Any]]
 Place = Callable[[types.CodeType], types.CodeType]
 
 
 @describing_once()
+@looking_once()
 def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, profiles: bool) -> Restored:
-    """load: gives the callable for one of `record.graphs`, or raises Refused. profiles: whether sizes may be dynamic
-    because they varied in another process.
+    """load: gives the callable for one of `record.graphs`, or raises Refused; it is given inputs of the frame that wrap
+    tensors. profiles: whether sizes may be dynamic because they varied in another process.
     """
     if record.state != around.state:
         names = [name for name in around.state if record.state.get(name) != around.state[name]]
@@ -87,9 +89,10 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
         parts = _parts(record, frame, sources, guards, look, rename, place)
         restored = Restored(parts, frame, cleanups, look.live.known)
         graphs = with_lifted(record.graphs, lambda number: look.live(sources[number]))
+        wrapping = [look.live(dynamo.source_of(guard)) for guard in guards if dynamo.is_on_subclass(guard)]
         for name, kind, data in record.installed:  # last: a record whose guards do not hold loads nothing
             if kind == "graph":
-                put(name, load(graphs[name]))
+                put(name, load(graphs[name], wrapping))
             elif kind == "resume":
                 put(name, resume.make_resume(data, rename, frame.globals, frame.code, place))
         _leave_as_traced(record, frame, sources, look)

@@ -28,7 +28,7 @@ from ..torch_api.frames.state import PYTREE_TYPES, is_pytree_registry, marks_of,
 from .classes import is_known, is_librarys
 from .codes import function_name
 from .held import keys_of
-from .tensors import asks_for_storages, spec_text, tensor_text
+from .tensors import asks_for_storages, spec_text, subclass_text, tensor_text
 from .values import Values
 
 Arguments = dict[str, Any]
@@ -66,7 +66,6 @@ _RULES: dict[str, Rule] = {}
 
 _REFUSED = {
     "NN_MODULE": "a module by its identity: all that it holds is folded in",
-    "TENSOR_SUBCLASS_METADATA_MATCH": "a tensor subclass's metadata, which has no form of its own for each class",
 }
 
 
@@ -261,6 +260,11 @@ def _spec(look: Looking, source: Source, arguments: Arguments) -> str:
     if owner is None or not is_dtensor(look.live(owner)):
         raise Refused("a DTensor's specification alone")
     return f"{spec_text(look.live(source))} {_tensor(look, owner, arguments)}"
+
+
+@_rule("TENSOR_SUBCLASS_METADATA_MATCH")
+def _subclass(look: Looking, source: Source, arguments: Arguments) -> str:
+    return subclass_text(look.live(source))
 
 
 @_rule("DUPLICATE_INPUT")

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import threading
+import types
+from collections.abc import Iterator
 from typing import Any
 
 from ..encoding.encode import Uncacheable
 from .facts import in_words
 from .walk import Leaf, Walk
+
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def noting_code() -> Iterator[set[types.CodeType]]:
+    """The code of all functions of which this thread makes digests meanwhile, but what is nested in it."""
+    before = getattr(_thread, "noted", None)
+    _thread.noted = noted = set()
+    try:
+        yield noted
+    finally:
+        _thread.noted = before
 
 
 def source_digest(
@@ -38,5 +55,7 @@ def source_digest(
         raise Uncacheable(f"{what}: {bad}", bad.cause) from None
     except RecursionError:
         raise Uncacheable(f"{what}: it reaches values that hold themselves, or too deep") from None
+    if (noted := getattr(_thread, "noted", None)) is not None:
+        noted |= walk.codes
     facts = "".join(f" reads {in_words(name, walk.facts[name])}" for name in sorted(walk.facts))
     return hashlib.sha256("\n".join(walk.lines).encode()).hexdigest() + facts

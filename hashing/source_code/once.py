@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 Given = ParamSpec("Given")
@@ -33,6 +34,21 @@ def making_a_key(make_key: Callable[Given, Made]) -> Callable[Given, Made]:
             vars(_thread).update(before)
 
     return made
+
+
+@contextlib.contextmanager
+def looking_once() -> Iterator[None]:
+    """What is looked at once for each key is looked at once meanwhile, in this thread: where several texts are made of
+    which each stands for itself.
+    """
+    before = vars(_thread).copy()
+    vars(_thread).clear()
+    _thread.known = {}
+    try:
+        yield
+    finally:
+        vars(_thread).clear()
+        vars(_thread).update(before)
 
 
 def given() -> frozenset[Any]:

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,12 @@ def unfollowed_text(function: Any) -> str | None:
     """
     name = (function.__module__ or "").partition(".")[0] if isinstance(function, types.FunctionType) else ""
     return function_of_package(function, name) if name in _UNFOLLOWED else None
+
+
+def of_unfollowed(codes: Iterable[types.CodeType]) -> tuple[str, ...]:
+    """Folders of such packages from which any of these comes: what else lies there is said with it."""
+    places = [place for name in sorted(_UNFOLLOWED) for place in places_of(name)]
+    return tuple(place for place in places if any(code.co_filename.startswith(place) for code in codes))
 
 
 def function_of_package(function: Any, name: str) -> str | None:

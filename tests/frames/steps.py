@@ -58,6 +58,9 @@ class Scene:
 def plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         value = value.detach()
+        if hasattr(value, "__tensor_flatten__"):
+            names, said = value.__tensor_flatten__()
+            return [type(value).__name__, repr(said), *(plain(getattr(value, name)) for name in names)]
         numbers = value.double().flatten().tolist() if value.device.type != "meta" else []
         return [str(value.dtype), list(value.shape), [float(x).hex() for x in numbers]]
     if isinstance(value, dict):

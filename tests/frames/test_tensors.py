@@ -1,4 +1,4 @@
-"""What a fingerprint says of tensors that wrap another one: of DTensors all that code relies on, of others nothing."""
+"""What a fingerprint says of tensors that wrap another one: all that code relies on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.testing._internal.two_tensor import TwoTensor
-from warmgraph.backend.frames.tensors import spec_text, tensor_text
+from warmgraph.backend.frames.tensors import said_with, spec_text, subclass_text, tensor_text
 from warmgraph.backend.frames.values import Values
 from warmgraph.backend.torch_api.frames.plain import Refused
 
@@ -70,6 +70,57 @@ def test_placements_and_meshes_are_in_the_specification(mesh):
     assert spec_text(specs[0]) == spec_text(placed(torch.zeros(16, 8), mesh)._spec), "without sizes"
 
 
-def test_another_subclass_that_wraps_tensors_is_refused():
-    with pytest.raises(Refused, match="TwoTensor"):
-        text(TwoTensor(torch.zeros(4), torch.zeros(4)))
+def two(first=None, second=None):
+    return TwoTensor(torch.zeros(4) if first is None else first, torch.zeros(4) if second is None else second)
+
+
+def test_what_another_subclass_wraps_is_in_its_text():
+    exact, wide = two(*[torch.zeros(4, dtype=torch.double)] * 2), two(*[torch.zeros(8)] * 2)
+    assert len({subclass_text(one) for one in (two(), exact, wide, TwoTensor(two(), two()))}) == 4
+    assert subclass_text(two()) == subclass_text(two(torch.ones(4)))
+
+
+def test_where_what_it_wraps_lies_counts_for_a_static_input():
+    assert text(two(at(0), at(0))) == text(two(at(16), at(0)))
+    assert len({text(two(at(a), at(b))) for a in (0, 1) for b in (0, 1)}) == 4
+    assert text(two(at(0), at(0)), marked=False) == text(two(at(1), at(0)), marked=False)
+
+
+def test_a_ragged_size_is_refused():
+    ragged = torch.nested.nested_tensor([torch.zeros(3), torch.zeros(5)], layout=torch.jagged)
+    with pytest.raises(Refused, match="ragged"):
+        subclass_text(ragged)
+
+
+def runs(x):
+    return x
+
+
+class Held(TwoTensor):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return runs(super().__torch_dispatch__(func, types, args, kwargs or {}))
+
+    def __repr__(self):
+        return f"Held({self.a})"
+
+
+class Counting(Held):
+    COUNT = 0
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        cls.COUNT += 1
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def test_code_of_which_the_text_speaks_may_run():
+    codes = [runs.__code__, Held.__repr__.__code__, at.__code__]
+    assert said_with([two()], codes) == set()
+    assert said_with([Held(torch.zeros(4), torch.zeros(4))], codes) == {runs.__code__}
+
+
+def test_code_that_changes_what_it_reads_may_not_run():
+    value, ran = Counting(torch.zeros(4), torch.zeros(4)), [Counting.__torch_dispatch__.__func__.__code__]
+    with pytest.raises(Refused, match=r"__torch_dispatch__.*sets attribute COUNT"):
+        said_with([value], ran)

@@ -65,7 +65,7 @@ def asking_super(original: Callable[..., Any]) -> Callable[..., Any]:
         current, getter = seen(), _getter(self, name, args)
         if current is None or getter is None:
             return original(self, tx, name, args, kwargs)
-        ran: list[str] = []
+        ran: list[Any] = []
         with paused(), noting(ran, frozenset({getter})):
             found = original(self, tx, name, args, kwargs)
         current.ran += ran
@@ -94,7 +94,7 @@ def _watching_operators(current: Seen, target: Any, args: Any, kwargs: Any) -> I
     if not plain:
         yield
         return
-    ran: list[str] = []
+    ran: list[Any] = []
     with paused(), noting(ran, frozenset().union(*plain.values()), is_foreign):
         yield
     current.operators.update(plain)

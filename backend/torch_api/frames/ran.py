@@ -25,24 +25,24 @@ _thread = threading.local()
 _OURS = tuple(f"{Path(__file__).resolve().parents[3] / room}/" for room in ("backend", "cache", "hashing", "scripts"))
 # What torch runs by itself while it traces, and who watches a program.
 _NAMES = """
-    sympy mpmath numpy networkx tqdm typing_extensions triton redis msgpack _distutils_hack
+    sympy mpmath numpy networkx tqdm typing_extensions triton torchgen redis msgpack _distutils_hack
     _pytest pluggy coverage pydevd debugpy
 """
 _COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __contains__".split())
 _OF_DATACLASSES = (("__class__",), ("hash",))  # what the code that `dataclasses` generates asks for first
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
-BUSY = "another profiler"
+BUSY = "another profiler"  # nobody knows what ran
 
 
 @contextlib.contextmanager
 def noting(
-    into: list[str],
+    into: list[Any],
     apart: frozenset[types.CodeType] = frozenset(),
     counts: Callable[[types.CodeType], bool] | None = None,
 ) -> Iterator[None]:
-    """Puts names of code that ran meanwhile, in this thread, into `into`; or who is in the way of knowing.
+    """Puts code that ran meanwhile, in this thread, into `into`; or BUSY.
 
-    apart: code that may run. counts: which other code is named (`is_users`).
+    apart: code that may run. counts: which other code is put there (`is_users`).
     """
     _import_what_torch_would()
     try:
@@ -59,8 +59,8 @@ def noting(
         stop()
         _thread.pause = before
         ran = codes()
-        told = [code for code in ran or () if code not in apart and (counts or is_users)(code)]
-        into += [BUSY] if ran is None else sorted({name_of(code) for code in told})
+        told = {code for code in ran or () if code not in apart and (counts or is_users)(code)}
+        into += [BUSY] if ran is None else sorted(told, key=name_of)
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class Seen(Struct):
     sourceless: dict[int, Any] = field(default_factory=dict)
     functions: dict[int, types.FunctionType] = field(default_factory=dict)
     chance: list[str] = field(default_factory=list)
-    ran: list[str] = field(default_factory=list)
+    ran: list[Any] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     owners: dict[tuple[int, str], type] = field(default_factory=dict)
     operators: set[str] = field(default_factory=set)

@@ -40,7 +40,7 @@ _NAMES = """
     ConvertIntSource DefaultsSource GetItemSource ConstDictKeySource DictGetItemSource DictSubclassGetItemSource
     ListGetItemSource TupleIteratorGetItemSource NamedTupleFieldsSource DataclassFieldsSource TypeSource NNModuleSource
     UnspecializedNNModuleSource UnspecializedBuiltinNNModuleSource FSDPNNModuleSource GlobalStateSource ShapeEnvSource
-    WeakRefCallSource OptimizerSource GlobalWeakRefSource
+    WeakRefCallSource SubclassAttrListSource OptimizerSource GlobalWeakRefSource
     CallFunctionNoArgsSource FloatTensorSource CallMethodItemSource NumpyTensorSource DynamicScalarSource
     NonSerializableSetGetItemSource SkipGuardSource ImportSource
 """
