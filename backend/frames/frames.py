@@ -117,11 +117,13 @@ class Frames(Struct):
     def _restored(self, kept: Kept, frame: Frame, around: Around, report: FrameReport, *, counts: bool) -> Any:
         """counts: whether its graphs are hits; not where they are loaded to be compared only."""
 
+        def load(graph: Any, wrapping: Any) -> Any:
+            return load_graph(graph, wrapping, self.engine, report.place, counts=counts)
+
         def go() -> Any:
             with report.phase("restore"):
                 for reference in kept.record.graphs.values():
                     check_around(reference, self.engine.compiler, self.refusal)
-                load = lambda *graph: load_graph(*graph, self.engine, report.place, counts=counts)  # noqa: E731
                 return restore(kept.record, frame, around, load, profiles=self.engine.settings.pgo)
 
         return self._try(report, "restore", go)

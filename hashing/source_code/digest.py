@@ -20,7 +20,8 @@ _thread = threading.local()
 def noting_code() -> Iterator[set[types.CodeType]]:
     """The code of all functions of which this thread makes digests meanwhile, but what is nested in it."""
     before = getattr(_thread, "noted", None)
-    _thread.noted = noted = set()
+    noted: set[types.CodeType] = set()
+    _thread.noted = noted
     try:
         yield noted
     finally:

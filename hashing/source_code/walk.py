@@ -62,8 +62,7 @@ class Walk:
         self.codes: set[types.CodeType] = set()  # of functions that it saw, the nested ones left out
         self.whole: frozenset[type] = frozenset()  # classes all of whose members count
         self.everything = False  # of all classes
-        self.leaf = leaf
-        self.strict = strict
+        self.leaf, self.strict = leaf, strict
         self._seen: dict[int, int] = {}
         self._count = self._size = 0
         self._changes: str | None = None  # what of the code may change objects
