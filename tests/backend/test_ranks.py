@@ -12,6 +12,7 @@ from warmgraph.backend.torch_api.ranks.ddp import relaid_output
 
 PROGRAM = """
 import json, os, sys, torch, torch.distributed as dist
+import torch.distributed.nn  # before there is a group, which it would keep, with threads that abort at exit
 import warmgraph
 from warmgraph.cache import journal_dir, read, settings
 

@@ -189,6 +189,7 @@ def test_one_compile_per_distinct_graph_of_a_job(environment, tmp_path, redis, w
 
 BUCKETS = """
 import json, os, sys, torch, torch.distributed as dist, warmgraph
+import torch.distributed.nn  # before there is a group, which it would keep, with threads that abort at exit
 import torch.distributed._functional_collectives as funcol
 from warmgraph.cache import journal_dir, read, settings
 

@@ -40,7 +40,7 @@ def test_who_waits_is_told(level: Any) -> None:
 
 
 def test_a_dead_owner_gave_nothing_back(fleet: Any, make: Any) -> None:
-    owner, waiter = fleet(seconds=1.0), fleet(seconds=1.0)
+    owner, waiter = fleet(seconds=3.0), fleet(seconds=1.0)
     lease = owner.acquire(KEY)
     assert isinstance(waiter.acquire(KEY), Held)
     lease.abandon()

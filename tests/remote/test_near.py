@@ -54,6 +54,7 @@ def test_another_host_finds_the_nearest_in_one_round_trip(server: Any, make: Any
     store = make.open_store(server.url)
     store.relate([ADDRESS], relative_of(1))
     cache = Cache(MemoryStore(), [make.open_store(server.url)], policies={"redis": Policy(remote=True)})
+    make.servers.wait_for_revocations()
     before = server.raw.info("commandstats").get("cmdstat_getrange", {"calls": 0})["calls"]
     miss = cache.explained(Miss(Reason.ABSENT), make.key_of(2), PARTS, FACTS)
     assert miss.nearest == relative_of(1)

@@ -227,8 +227,8 @@ def test_a_silent_server_does_not_hold_up_the_end(proxy: Any, make: Any, what: s
             assert process.wait(60) == 0
             return time.monotonic() - ended
 
-    # 0.25, and the interpreter's own end. On a busy machine that may take longer, but hardly three times in a row.
-    assert any(seconds_of_an_end() < 0.9 for _ in range(3))
+    # 0.25, and the interpreter's own end. On a busy machine that may take longer, but hardly ten times in a row.
+    assert any(seconds_of_an_end() < 0.9 for _ in range(10))
 
 
 def test_ending_is_this_process_own() -> None:

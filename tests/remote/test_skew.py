@@ -136,7 +136,7 @@ def test_another_job_is_waited_for_where_ranks_of_this_one_may_be(rank: Any, com
 
 def test_the_bound(rank: Any, compiling: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Once in vain is enough: the process waits for nobody any more, and says so."""
-    cache = rank.open(skew=0.3)
+    cache = rank.open(skew=2.0)
     lease = compiling(rank.job())
     waited = Agreeing(cache).ends()
     assert waited.in_vain

@@ -28,7 +28,7 @@ from pathlib import Path
 from ...config.config import rank
 from ...process.forks import reset_in_child
 from ...typing import Held
-from .files import GONE, host_name, make_folders, modified, translating
+from .files import GONE, host_name, make_folders, translating
 from .layout import Layout
 
 FAILED_SECONDS = 5.0  # how long a failed compile is told to those who ask; who waits asks at least every second
@@ -68,13 +68,11 @@ class FileLeases:
 
     def acquire(self, key: str, *, waits: bool = False) -> FileLease | Held:
         path = self._layout.lock(key, fetch=self._fetch)
-        if waits and modified(path) is None:  # who gives nothing back, or dies, leaves the file
-            return Held(SOMEONE, given_back=True)
         with translating("lock", path):
             for _ in range(_ATTEMPTS):
                 lease = FileLease(path, self._open)
                 try:
-                    answer = lease.take()
+                    answer = lease.take(create=not waits)
                 except BaseException:
                     lease.drop()
                     raise
@@ -113,10 +111,16 @@ class FileLease:
         self._path = path
         self._open = opened
 
-    def take(self) -> Held | bool | None:
-        """Try to lock. None: it is ours. Held: it is not. False: the file lost its name meanwhile; try anew."""
+    def take(self, *, create: bool) -> Held | bool | None:
+        """Try to lock. None: it is ours. Held: it is not. False: the file lost its name meanwhile; try anew.
+
+        create: not who waits; where there is no file, the lease was given back.
+        """
+        found = _descriptor(self._path, create=create)
+        if found is None:  # who gives nothing back, or dies, leaves the file
+            return Held(SOMEONE, given_back=True)
         # Noted before it is locked, so that no child keeps a lock that the parent took after the fork.
-        descriptor = self._open[self] = _create(self._path)
+        descriptor = self._open[self] = found
         locked = _lock(descriptor, fcntl.LOCK_EX)
         said = _content(descriptor)
         if locked and not _bears(descriptor, self._path):
@@ -167,13 +171,17 @@ def remove_if_free(path: Path) -> bool:
     return False
 
 
-def _create(path: Path) -> int:
-    flags = os.O_RDWR | os.O_CREAT | _FLAGS
+def _descriptor(path: Path, *, create: bool) -> int | None:
+    flags = os.O_RDWR | _FLAGS | (os.O_CREAT if create else 0)
     try:
         return os.open(path, flags, 0o600)
-    except FileNotFoundError:
-        make_folders(path.parent)
-        return os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+    if not create:
+        return None
+    make_folders(path.parent)
+    return os.open(path, flags, 0o600)
 
 
 def _lock(descriptor: int, kind: int) -> bool:
