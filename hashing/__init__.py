@@ -15,17 +15,16 @@ from .parts.graph import HOOKS, graph_modules, meta_value
 from .parts.hooks import Hook
 from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
-from .parts.tensors import describe as tensor_line
 from .parts.tensors import held_tensor
 from .parts.toolchain import package_facts, toolchain
+from .parts.untraced import called_as_it_is, said_with, untraced_text, untraced_texts
 from .source_code.described import describe, described, describes_operators
-from .source_code.digest import noting_code, source_digest
+from .source_code.digest import source_digest
 from .source_code.facts import fact
 from .source_code.once import looking_once, making_a_key, once_per_key
-from .source_code.packages import function_of_package, of_unfollowed
-from .source_code.references import meaning, reach_of
+from .source_code.packages import function_of_package
+from .source_code.references import meaning
 from .source_code.saying import plain_defaults
-from .source_code.untracked import changes_objects
 
 __all__ = [
     "HOOKS",
@@ -43,8 +42,8 @@ __all__ = [
     "attributes_of",
     "bound_cells",
     "cache_hash",
+    "called_as_it_is",
     "changes_metadata",
-    "changes_objects",
     "comes_with_torch",
     "current_device",
     "describe",
@@ -75,14 +74,13 @@ __all__ = [
     "making_a_key",
     "meaning",
     "meta_value",
-    "noting_code",
-    "of_unfollowed",
     "once_per_key",
     "package_facts",
     "plain_defaults",
-    "reach_of",
+    "said_with",
     "sha256_hex",
     "source_digest",
-    "tensor_line",
     "toolchain",
+    "untraced_text",
+    "untraced_texts",
 ]

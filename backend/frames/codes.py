@@ -15,7 +15,15 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from warmgraph.hashing import Uncacheable, encode, sha256_hex
+from warmgraph.hashing import (
+    Uncacheable,
+    encode,
+    looking_once,
+    said_with,
+    sha256_hex,
+    untraced_text,
+    untraced_texts,
+)
 
 from ..torch_api.frames.devices import of_one_device
 from ..torch_api.frames.orders import NEVER, SAME, order_of
@@ -83,6 +91,20 @@ def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:
                         if order_of(this.argval) == NEVER:
                             raise Refused(f"{code.co_name} goes over a set whose order differs from process to process")
                         return True
+    return False
+
+
+def makes_sets(codes: Iterable[types.CodeType]) -> bool:
+    """Whether code may go over a set that it makes: of texts in an order that each process has for itself."""
+    for code in codes:
+        if {"set", "frozenset"}.intersection(code.co_names):
+            return True
+        instructions = list(dis.get_instructions(code))
+        if any(
+            this.opname == "BUILD_SET" and then.opname != "CONTAINS_OP"
+            for this, then in itertools.pairwise(instructions)
+        ):
+            return True
     return False
 
 
@@ -209,17 +231,40 @@ def is_chance(value: Any) -> bool:
     return isinstance(value.__self__ if bound else value, random.Random)
 
 
+def untraced(values: Sequence[Any]) -> dict[int, str]:
+    """What runs for values while a frame is traced, and is not traced itself, by their ids (`hashing.untraced`). Raises
+    Refused.
+    """
+    try:
+        return dict(zip(map(id, values), untraced_texts(values), strict=True)) if values else {}
+    except Uncacheable as why:
+        raise Refused(str(why)) from None
+
+
+def said_beside(values: Sequence[Any], seen: Seen) -> set[types.CodeType]:
+    """Code that ran for values, and of which `untraced` speaks. Raises Refused where it changed what it reads."""
+    try:
+        with looking_once({}):
+            for value in values:
+                if seen.untraced.get(id(value), (value, ""))[1] != untraced_text(value):
+                    name = getattr(value, "__qualname__", type(value).__qualname__)
+                    raise Refused(f"the code of {name} runs while it is traced, and changes what it reads")
+        return said_with(values, [code for code in seen.ran if code is not BUSY]) if values else set()
+    except Uncacheable as why:
+        raise Refused(str(why)) from None
+
+
 def refuse_chance(
     codes: Mapping[types.CodeType, Mapping[str, Any]], seen: Seen, said: Collection[types.CodeType]
 ) -> None:
     """What differs from process to process, or with the place of code in its file, and Dynamo folds in. Raises Refused.
 
-    codes: those that were traced through, with their globals. said: code that ran, and that the record speaks of.
+    codes: those that were traced through, with their globals. said: code that may run (`said_beside`).
     """
     if BUSY in seen.ran:
         raise NotServed("another profiler is on: what runs while a frame is traced is not seen")
-    if (ran := next((code for code in seen.ran if code not in said), None)) is not None:
-        raise Refused(f"{name_of(ran)} runs while it is traced, instead of being traced")
+    if others := set(seen.ran).difference(said):
+        raise Refused(f"{min(map(name_of, others))} runs while it is traced, instead of being traced")
     if seen.chance:
         raise Refused(f"it folds in {seen.chance[0]}")
     for code in users_code(codes):

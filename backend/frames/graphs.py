@@ -13,6 +13,7 @@ from warmgraph.cache import Miss, Reason
 from warmgraph.hashing import (
     Key,
     Uncacheable,
+    called_as_it_is,
     devices_used,
     graph_modules,
     is_allowed_call,
@@ -49,6 +50,7 @@ def note_graph(request: Request, variant: str, compiler: Compiler) -> None:
         return
     try:
         current.ranks += _ranks_among(request)
+        current.called |= {id(one): one for one in _called_in(request.gm)}
         found: Any = _reference(request, variant, compiler)
     except (Refused, Uncacheable) as why:
         found = Refused(str(why))
@@ -79,8 +81,6 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         raise Refused("its graph holds tensors of its own")
     if gm.meta.get("cudagraph_annotation") is not None:
         raise Refused("its graph is annotated for CUDA graphs")
-    if any(is_allowed_call(node.target) for inner in graph_modules(gm) for node in inner.graph.nodes):
-        raise Refused("its graph calls a function of the user's as it is, and no trace goes through that")
     if any("_checkpoint_context_fn" in inner.meta for inner in gm.modules() if isinstance(inner, GraphModule)):
         raise Refused("a checkpoint's context_fn decides what its graph saves, and no trace goes through that")
     devices = sorted(map(str, devices_used(gm, request.inputs)))
@@ -102,6 +102,12 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         "operators": operators,
         "lifted": [(sources[name], tensor) for name, tensor in lifted.items()],
     }
+
+
+def _called_in(gm: GraphModule) -> list[Any]:
+    """The user's functions that it calls as they are."""
+    targets = [node.target for inner in graph_modules(gm) for node in inner.graph.nodes]
+    return [called_as_it_is(target) for target in targets if is_allowed_call(target)]
 
 
 def with_lifted(references: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 14
+FORMAT = 15
 _MAX_ITEMS = 2_000_000
 
 
@@ -24,13 +24,14 @@ class Record(Struct):
     keys of guarded values. places: [source, number in the walk] of modules without hooks. asked: names that
     traced code asks for, looked_for: of which it asks whether they are there; spaces: [module or "" for the frame's
     own, fingerprint], which of them it has. inlined: [module, path, fingerprint] of code traced through. optimizers:
-    [source, [group, number of lists] of each call that made its state]. sizes: [source, sizes, strides, marked] of
-    inputs. key_order: dicts in whose order the frame iterated. alias: AOTAutograd's guards. shape: guards on sizes, as
-    evaluated and as shown. state: of the process; program: module -> digest of its file. graphs: name -> where its
-    pieces are kept, with the sources of tensors that they hold. pgo: sizes seen; scope: by whom, in the user's words on
-    which runs belong together. sharing: of tensors and their memory; one: which values are one object; names: texts,
-    too. reached: all data that the frame can reach; free: sources of numbers that may vary; everything: traced code
-    goes over names of objects.
+    [source, [group, number of lists] of each call that made its state]. called: [source
+    or name, fingerprint] of the user's functions that a graph calls as they are. sizes: [source, sizes, strides,
+    marked] of inputs. key_order: dicts in whose order the frame iterated. alias: AOTAutograd's guards. shape: guards on
+    sizes, as evaluated and as shown. state: of the process; program: module -> digest of its file. graphs: name ->
+    where its pieces are kept, with the sources of tensors that they hold. pgo: sizes seen; scope: by whom, in the
+    user's words on which runs belong together. sharing: of tensors and their memory; one: which values are one object;
+    names: texts, too. reached: all data that the frame can reach; free: sources of numbers that may vary; everything:
+    traced code goes over names of objects.
     """
 
     code: Plain
@@ -47,6 +48,7 @@ class Record(Struct):
     spaces: list[Plain]
     inlined: list[Plain]
     optimizers: list[Plain]
+    called: list[Plain]
     sizes: list[Plain]
     key_order: list[int]
     alias: list[Plain]
@@ -114,7 +116,7 @@ class Texts:
 
 _OF_A_RUN = ("scope",)
 _BY_NUMBER = frozenset(
-    "sources texts guards facts surfaces places inlined optimizers sizes key_order alias free".split()
+    "sources texts guards facts surfaces places inlined optimizers called sizes key_order alias free".split()
 )
 
 
@@ -171,6 +173,10 @@ def _plain(record: Record) -> dict[str, Any]:
         "places": sorted(f"{sources[number]} {place}" for number, place in record.places),
         "inlined": sorted(f"{module} {path} {record.texts[text]}" for module, path, text in record.inlined),
         "optimizers": sorted(f"{sources[number]} {calls}" for number, calls in record.optimizers),
+        "called": sorted(
+            f"{sources[place] if isinstance(place, int) else place} {record.texts[text]}"
+            for place, text in record.called
+        ),
         "sizes": sorted(f"{sources[number]} {rest}" for number, *rest in record.sizes),
         "alias": sorted(repr(_named(guard, sources)) for guard in record.alias),
         "free": sorted(sources[number] for number in record.free),

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from warmgraph.hashing import comes_with_torch, describing_once, looking_once
+from warmgraph.hashing import comes_with_torch, describing_once
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import sizes, state
@@ -20,7 +20,7 @@ from ..torch_api.frames.devices import has_user_objects
 from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame, side_effects_of
 from ..torch_api.frames.orders import hash_seed
-from ..torch_api.frames.plain import Plain, Refused, classes_in, code_to_plain, nested
+from ..torch_api.frames.plain import Plain, Refused, classes_in, code_to_plain, nested, stands_by_name
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import (
     Live,
@@ -41,7 +41,10 @@ from .codes import (
     is_of_a_process,
     iterates_over_sets,
     looked_names,
+    makes_sets,
     refuse_chance,
+    said_beside,
+    untraced,
 )
 from .graphs import operators_in, with_lifted
 from .held import keys_of
@@ -49,7 +52,6 @@ from .installed import graphs_of, installed_by, lifted_in, optimizers_of
 from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, sharing_of
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
-from .tensors import said_with
 from .traced import (
     inlined_facts,
     is_of_named_tuple,
@@ -63,7 +65,6 @@ from .world import Around
 
 
 @describing_once()
-@looking_once()
 def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str]], around: Around) -> Record:
     """output: of the trace, before its guards are forgotten. shape: guards on sizes by language."""
     graph = output.tracer_output.output_graph
@@ -92,6 +93,10 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     for guard in dynamo.in_order(graph.guards):
         (idle if dynamo.is_idle(guard) else guards).append(guard)
     hookless, unguarded = _of_hooks([*idle, *seen.unguarded], look)
+    wrapping = [live(dynamo.source_of(guard)) for guard in (*guards, *unguarded) if dynamo.is_on_subclass(guard)]
+    untraced_values = [*wrapping, *seen.called.values()]
+    look.untraced.update(untraced(untraced_values))
+    said_code = said_beside(untraced_values, seen)
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts, made=False) for guard in unguarded)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
@@ -109,8 +114,11 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     if seen.inlined.get(frame.code, frame.globals) is not frame.globals:
         raise Refused(f"it folds in {frame.code.co_name}, which two modules have alike")
-    subclasses = [live(dynamo.source_of(guard)) for guard in guards if dynamo.is_on_subclass(guard)]
-    refuse_chance(_codes(frame, seen), seen, said_with(subclasses, seen.ran))
+    refuse_chance(_codes(frame, seen), seen, said_code)
+    called = [
+        [_place_of(value, sources, live, table), texts.number(look.untraced[id(value)])]
+        for value in seen.called.values()
+    ]
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
     inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})
     refuse_unsaid(seen.functions.values(), asked, look.values)
@@ -125,6 +133,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
             raise Refused("it reads a generator of Python's random, whose numbers are drawn while tracing")
         if (what := acts_while_traced(value, str(source.name))) is not None:
             raise Refused(f"it uses {what} while it is traced, which has to be done in each process")
+    is_shuffled = iterates_over_sets((frame.code, *seen.inlined, *said_code)) or makes_sets(said_code) or seen.shuffled
     names = compares_identity(_codes(frame, seen))
     spaces = _spaces(frame, seen, sources, look, looked_for)
     everything = everything_is_asked(_codes(frame, seen))
@@ -149,6 +158,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         spaces=spaces,
         inlined=[[module, path, texts.number(text)] for module, path, text in inlined],
         optimizers=optimizers_of(seen, table),
+        called=called,
         sizes=[[table.number(source), *one] for source, one in known.items() if source in table],
         key_order=[table.number(source) for source in key_order],
         alias=[dynamo.pack_alias(guard, table) for guard in graph.aotautograd_guards],
@@ -165,7 +175,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         everything=everything,
         free=[table.number(source) for source in free],
         reached=reached,
-        seed=hash_seed() if iterates_over_sets((frame.code, *seen.inlined)) or seen.shuffled else None,
+        seed=hash_seed() if is_shuffled else None,
         empty=bool(graph.is_empty_graph()),
         side_effects=side_effects_of(graph),
         error_on_graph_break=bool(output.tracer_output.error_on_graph_break),
@@ -187,6 +197,16 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
         raise Refused("it is exported")
     if graph.shape_env.specializations:
         raise Refused("mark_dynamic(specialize_on=...) compiles it several times")
+
+
+def _place_of(value: Any, sources: Iterable[Source], live: Live, table: SourceTable) -> int | list[str]:
+    """Where a function that a graph calls as it is is found: by its source, or a class by its name. Raises Refused."""
+    found = next((source for source in sources if source.name and live(source) is value), None)
+    if found is not None:
+        return table.number(found)
+    if not (isinstance(value, type) and stands_by_name(value)):
+        raise Refused(f"its graph calls {value.__qualname__}, a function of the user's that no source leads to")
+    return [value.__module__, value.__qualname__]
 
 
 def _is_within_ranks(source: Source, look: Looking) -> bool:

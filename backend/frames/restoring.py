@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from warmgraph.hashing import describing_once, looking_once
+from warmgraph.hashing import describing_once
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
@@ -24,6 +24,7 @@ from ..torch_api.frames.orders import hash_seed
 from ..torch_api.frames.plain import Refused, code_from_plain, named, placed
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
+from .codes import untraced
 from .graphs import with_lifted
 from .program import differing
 from .reached import one_text, reach, sharing_of
@@ -38,7 +39,6 @@ Place = Callable[[types.CodeType], types.CodeType]
 
 
 @describing_once()
-@looking_once()
 def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, profiles: bool) -> Restored:
     """load: gives the callable for one of `record.graphs`, or raises Refused; it is given inputs of the frame that wrap
     tensors. profiles: whether sizes may be dynamic because they varied in another process.
@@ -142,6 +142,10 @@ def _named(module: str, path: str, text: str) -> Any:
 
 def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking) -> list[Any]:
     """The guards, all of which are about what they were about."""
+    called = [look.live(sources[place]) if isinstance(place, int) else named(*place) for place, _ in record.called]
+    checked = (*record.guards, *record.facts)
+    wrapping = [look.live(sources[number]) for number, kind, *_ in checked if kind == dynamo.ON_SUBCLASS]
+    look.untraced.update(untraced([*wrapping, *called]))
     guards = []
     for guarded, rows in ((True, record.guards), (False, record.facts)):
         for number, kind, packed, text in rows:
@@ -166,6 +170,9 @@ def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking)
     inlined = [(module, path, record.texts[text]) for module, path, text in record.inlined]
     if (moved := moved_code(inlined, look.values)) is not None:
         raise Refused(moved)
+    for value, (_, text) in zip(called, record.called, strict=True):
+        name = getattr(value, "__qualname__", "a function")
+        _same(record.texts[text], look.untraced[id(value)], f"{name}, which its graph calls")
     free = [sources[number] for number in record.free]
     walk, found = reach(frame, look, sources, record.spaces, free, names=record.names, everything=record.everything)
     if found != record.reached:

@@ -25,10 +25,10 @@ from ..torch_api.frames.optimizers import is_held, is_optimizer
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import PYTREE_TYPES, is_pytree_registry, marks_of, ranks_text
-from .classes import is_known, is_librarys
+from .classes import is_known, is_librarys, name_of
 from .codes import function_name
 from .held import keys_of
-from .tensors import asks_for_storages, spec_text, subclass_text, tensor_text
+from .tensors import asks_for_storages, spec_text, tensor_text
 from .values import Values
 
 Arguments = dict[str, Any]
@@ -37,13 +37,15 @@ Arguments = dict[str, Any]
 @dataclass(slots=True)
 class Looking:
     """One look at a live frame. sizes: of each input that is a tensor, (sizes, strides, marked by the trace itself).
-    asked: names that the traced code asks for. closure: the frame's own cells."""
+    asked: names that the traced code asks for. closure: the frame's own cells. untraced: what is said of code that
+    runs and is not traced, by the ids of what it runs for."""
 
     live: Live
     sizes: dict[Source, tuple[Any, Any, bool]]
     asked: set[str]
     closure: tuple[types.CellType, ...] = ()
     values: Values = field(default_factory=Values)
+    untraced: dict[int, str] = field(default_factory=dict)
     beneath: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -264,7 +266,8 @@ def _spec(look: Looking, source: Source, arguments: Arguments) -> str:
 
 @_rule("TENSOR_SUBCLASS_METADATA_MATCH")
 def _subclass(look: Looking, source: Source, arguments: Arguments) -> str:
-    return subclass_text(look.live(source))
+    value = look.live(source)
+    return f"{name_of(type(value))}, what it is, holds and runs: {look.untraced[id(value)]}"
 
 
 @_rule("DUPLICATE_INPUT")

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from warmgraph.hashing import (
-    Uncacheable,
-    changes_objects,
-    encode,
-    looking_once,
-    noting_code,
-    of_unfollowed,
-    reach_of,
-    sha256_hex,
-    tensor_line,
-)
+from warmgraph.hashing import Uncacheable, encode, sha256_hex
 
 from ..torch_api.frames.devices import is_pinned
 from ..torch_api.frames.guards import dispatch_keys, is_wrapper_subclass
-from ..torch_api.frames.plain import Refused, nested
-from ..torch_api.frames.ran import name_of
+from ..torch_api.frames.plain import Refused
 from .values import Values
 
 _ALIGNMENT = 64  # what Inductor trusts a static input's address to be a multiple of, and more
@@ -78,56 +66,6 @@ def spec_text(spec: Any) -> str:
         return encode([mesh, said, spec.tensor_meta and spec.tensor_meta.dtype])
     except (Uncacheable, LookupError, RuntimeError, ValueError) as why:  # also of a mesh that this rank is not in
         raise Refused(f"a DTensor's specification: {why}") from None
-
-
-def subclass_text(value: torch.Tensor) -> str:
-    """A tensor that wraps others, as graphs' keys say it: its class by the code that torch calls, what it says of
-    itself, and what it wraps. Raises Refused.
-    """
-    try:
-        return sha256_hex(tensor_line(value, value, _number).encode("utf-8", "surrogatepass"))
-    except Uncacheable as why:
-        raise Refused(str(why)) from None
-
-
-def said_with(subclasses: Iterable[torch.Tensor], ran: Iterable[types.CodeType]) -> set[types.CodeType]:
-    """Those of `ran` of which `subclass_text` speaks: it moves where one of them, or what it reads, does.
-
-    Raises Refused for one that may change what it reads: the text is of afterwards.
-    """
-    with looking_once(), noting_code() as codes:
-        for value in subclasses:
-            subclass_text(value)
-    known = {code for code in codes.union(*map(nested, codes)) if code.co_name not in _TEXTS}
-    packages = of_unfollowed(codes) or ("\0",)
-    said = {code for code in ran if code.co_filename.startswith(packages)}
-    for code in ran:
-        if code in known and code not in said:
-            if (what := _changes(code)) is not None:
-                raise Refused(f"{name_of(code)} runs while it is traced, and {what}")
-            said.add(code)
-    return said
-
-
-def _changes(code: types.CodeType) -> str | None:
-    reach = reach_of(code)
-    by_function = _CHANGING & (reach.loads | reach.attributes)
-    if reach.stores:
-        return f"changes {min(reach.stores)}"
-    return f"calls {min(by_function)}()" if by_function else changes_objects(code)
-
-
-_CHANGING = frozenset("setattr delattr next __setattr__ __delattr__ __setitem__ __delitem__ __iadd__ __ior__".split())
-
-
-# What these say of a tensor is what is in it.
-_TEXTS = ("__repr__", "__str__", "__format__")
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, torch.SymInt):
-        raise Refused("a ragged size, which has another number in each process")
-    return str(value)
 
 
 def _alignment(value: torch.Tensor) -> Any:

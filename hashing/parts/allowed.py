@@ -41,21 +41,31 @@ def allowed_call(function: Any) -> str:
 
 def is_allowed_call(target: Any) -> bool:
     """Whether `allowed_call` says what a call target is."""
-    return needs_source(target) or _is_apply(target)
+    return needs_source(target) or function_applied(target) is not None
 
 
-def _is_apply(target: Any) -> bool:
-    """Of an `autograd.Function`: torch's function around the user's class."""
+def function_applied(target: Any) -> Any | None:
+    """The class of an `autograd.Function` whose `apply` this is: torch's function around it. None for others."""
     named = getattr(target, "__qualname__", "") == torch_names.AUTOGRAD_APPLY
-    return named and isinstance(target, types.FunctionType) and is_torch_or_stdlib_code(target)
+    if not (named and isinstance(target, types.FunctionType) and is_torch_or_stdlib_code(target)):
+        return None
+    (cell,) = target.__closure__ or ()
+    return cell.cell_contents
+
+
+def text_of_apply(kind: Any) -> str:
+    """Of a call of this `autograd.Function`. Raises Uncacheable."""
+    return f"apply code {source_digest(kind, f'autograd.Function {kind.__qualname__}', leaf=held_tensor, strict=True)}"
+
+
+def folder_of(value: Any) -> str | None:
+    """Where the code lies that stands for a function as a whole (einops'); None for others."""
+    return next(iter(places_of("einops")), None) if getattr(value, "__module__", None) in _EINOPS else None
 
 
 def _text(function: Any, name: str) -> str:
-    if _is_apply(function):
-        (cell,) = function.__closure__
-        kind = cell.cell_contents
-        what = f"autograd.Function {kind.__qualname__}"
-        return f"apply code {source_digest(kind, what, leaf=held_tensor, strict=True)}"
+    if (kind := function_applied(function)) is not None:
+        return text_of_apply(kind)
     if isinstance(function, type) and (is_named_tuple(function) or dataclasses.is_dataclass(function)):
         if (text := users_type(function)) is None:
             raise Uncacheable("it was made by a function, under no name of its own")

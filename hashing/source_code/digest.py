@@ -17,10 +17,10 @@ _thread = threading.local()
 
 
 @contextlib.contextmanager
-def noting_code() -> Iterator[set[types.CodeType]]:
-    """The code of all functions of which this thread makes digests meanwhile, but what is nested in it."""
+def noting_functions() -> Iterator[set[types.FunctionType]]:
+    """All functions of which this thread makes digests meanwhile."""
     before = getattr(_thread, "noted", None)
-    noted: set[types.CodeType] = set()
+    noted: set[types.FunctionType] = set()
     _thread.noted = noted
     try:
         yield noted
@@ -57,6 +57,6 @@ def source_digest(
     except RecursionError:
         raise Uncacheable(f"{what}: it reaches values that hold themselves, or too deep") from None
     if (noted := getattr(_thread, "noted", None)) is not None:
-        noted |= walk.codes
+        noted |= walk.functions
     facts = "".join(f" reads {in_words(name, walk.facts[name])}" for name in sorted(walk.facts))
     return hashlib.sha256("\n".join(walk.lines).encode()).hexdigest() + facts

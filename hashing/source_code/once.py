@@ -37,13 +37,13 @@ def making_a_key(make_key: Callable[Given, Made]) -> Callable[Given, Made]:
 
 
 @contextlib.contextmanager
-def looking_once() -> Iterator[None]:
+def looking_once(known: dict[Any, Any]) -> Iterator[None]:
     """What is looked at once for each key is looked at once meanwhile, in this thread: where several texts are made of
-    which each stands for itself.
+    which each stands for itself. known: what was found so far; it grows.
     """
     before = vars(_thread).copy()
     vars(_thread).clear()
-    _thread.known = {}
+    _thread.known = known
     try:
         yield
     finally:

@@ -77,10 +77,11 @@ def unfollowed_text(function: Any) -> str | None:
     return function_of_package(function, name) if name in _UNFOLLOWED else None
 
 
-def of_unfollowed(codes: Iterable[types.CodeType]) -> tuple[str, ...]:
+def of_unfollowed(functions: Iterable[types.FunctionType]) -> tuple[str, ...]:
     """Folders of such packages from which any of these comes: what else lies there is said with it."""
     places = [place for name in sorted(_UNFOLLOWED) for place in places_of(name)]
-    return tuple(place for place in places if any(code.co_filename.startswith(place) for code in codes))
+    files = [one.__code__.co_filename for one in functions]
+    return tuple(place for place in places if any(file.startswith(place) for file in files))
 
 
 def function_of_package(function: Any, name: str) -> str | None:
@@ -132,13 +133,21 @@ def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:
         for key, value in sorted(vars(held).items()):
             if key.startswith("__"):
                 continue
-            if isinstance(value, _PLAIN) or (type(value) is tuple and all(isinstance(one, _PLAIN) for one in value)):
+            if _is_plain(value) or (key.isupper() and type(value) in (dict, list) and _is_plain(_items(value))):
                 yield f"{module}.{key}={value!r}"
             elif isinstance(value, type) and (value.__module__ or "").partition(".")[0] == name:
                 for member, function in vars(value).items():
                     _refuse_put_there(f"{module}.{key}.{member}", getattr(function, "__func__", function), name, places)
             else:
                 _refuse_put_there(f"{module}.{key}", value, name, places)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (type(value) is tuple and all(map(_is_plain, value)))
+
+
+def _items(table: Any) -> tuple[Any, ...]:
+    return tuple(table.items()) if type(table) is dict else tuple(table)
 
 
 def _refuse_put_there(where: str, value: Any, name: str, places: tuple[str, ...]) -> None:

@@ -59,7 +59,7 @@ class Walk:
     def __init__(self, leaf: Leaf | None, strict: bool) -> None:
         self.lines: list[str] = []
         self.facts: dict[str, dict[str, Any]] = {}
-        self.codes: set[types.CodeType] = set()  # of functions that it saw, the nested ones left out
+        self.functions: set[types.FunctionType] = set()  # that it saw
         self.whole: frozenset[type] = frozenset()  # classes all of whose members count
         self.everything = False  # of all classes
         self.leaf, self.strict = leaf, strict
@@ -168,7 +168,7 @@ class Walk:
             self.say(told)
         elif (known := unfollowed_text(code)) is not None:
             self.say(known)
-            self.codes.add(code.__code__)
+            self.functions.add(code)
             self.owners.of_code(reach_of(code.__code__))
             self.owners.names |= set(TABLES)
         elif named_by_torch(code):
@@ -207,7 +207,7 @@ class Walk:
             reject_untracked_inputs(function, reach, strict=self.strict)
             self._changes = self._changes or changes_objects(function.__code__)
             self.owners.of_code(reach)
-        self.codes.add(function.__code__)
+        self.functions.add(function)
         self.say(meaning(function.__code__))
         paths: dict[str, list[tuple[str, ...]]] = {}
         for name, *rest in sorted(reach.paths):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import probes_asked  # noqa: F401
 import probes_beside  # noqa: F401
+import probes_called  # noqa: F401
 import probes_carried  # noqa: F401
 import probes_classes  # noqa: F401
 import probes_configs  # noqa: F401

@@ -45,10 +45,6 @@ def mapped(x):
     p = pytree.tree_map(lambda t: t * 2, Pair(x, x + 1))
     return p.a - 3 * p.b
 def leaves(x): return pytree.tree_leaves(Pair(x, x + 1))[0]
-@torch.compiler.allow_in_graph
-def allowed(x): return x * TABLE["z"] * LIMIT
-def calls_allowed(x): return allowed(x) + 1
-def checkpoints_allowed(x): return torch.utils.checkpoint.checkpoint(lambda y: allowed(y) + 1, x, use_reentrant=False)
 @torch._dynamo.nonstrict_trace
 def untraced(x): return x * LIMIT
 def calls_untraced(x): return untraced(x) + 1
@@ -77,7 +73,4 @@ library("has_submodule", "it is imported", "operator, torch, xml", "operator, to
 library("of_builtins", "another", "WG_FACTOR = 2.0", "WG_FACTOR = 5.0", refused="among Python's builtins")
 library("mapped", "another order of leaves", "(Pair, flat,", "(Pair, turned,")
 library("leaves", "another order of leaves", "(Pair, flat,", "(Pair, turned,")
-library("calls_allowed", "a global", *LIMIT, refused="calls a function of the user's")
-library("calls_allowed", "an item", 'TABLE = {"z": 1}', 'TABLE = {"z": 2}', refused="calls a function of the user's")
-library("checkpoints_allowed", "a global", *LIMIT, refused="calls a function of the user's")
 library("calls_untraced", "a global", *LIMIT, refused="is not kept")

@@ -160,8 +160,8 @@ wrapper("model", "what it does", "self.data_) * FACTOR)", "self.data_) - FACTOR)
 wrapper("model", "a plain weight", args=lambda s: (torch.arange(4.0),), change=lambda s: s.model.__setattr__(
     "weight", torch.nn.Parameter(torch.full((4,), 3.0), requires_grad=False)))  # fmt: skip
 wrapper("makes", "what it does", "self.data_) * FACTOR)", "self.data_) - FACTOR)",
-    args=lambda s: (torch.arange(4.0),), refused="a constant of")  # fmt: skip
-wrapper("times", "nothing, and it counts", made=given("Counting"), random=True, refused="calls append()")
+    args=lambda s: (torch.arange(4.0),), refused="a constant of", since=(2, 12))  # fmt: skip
+wrapper("times", "nothing, and it counts", made=given("Counting"), random=True, refused="changes what it reads")
 wrapper("times", "nothing, and it asks", made=given("Asking"), agrees=True, refused="is not kept")
 
 

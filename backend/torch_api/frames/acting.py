@@ -13,6 +13,7 @@ import torch
 from torch._dynamo.decorators import DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch.utils._pytree import tree_leaves
+from warmgraph.hashing import Uncacheable, called_as_it_is, is_allowed_call, looking_once, untraced_text
 
 from ..operators import OpOverload, OpOverloadPacket, called
 from .fakes import CONSTANTS, plain_codes
@@ -46,6 +47,8 @@ def running(original: Callable[..., Any]) -> Callable[..., Any]:
         current = seen()
         if current is None:
             return original(tracer, node, args, kwargs, *more)
+        if node.op == "call_function" and is_allowed_call(node.target):
+            note_untraced(current, called_as_it_is(node.target))
         with _watching_operators(current, node.target, args, kwargs):
             found = original(tracer, node, args, kwargs, *more)
         if node.op == "call_function" and _is_constant((found, args, kwargs)) and not _is_told(node.target):
@@ -53,6 +56,16 @@ def running(original: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return run
+
+
+def note_untraced(current: Seen, value: Any) -> None:
+    """What is said of code that is about to run: it may change what it reads."""
+    if id(value) not in current.untraced:
+        try:
+            with looking_once(current.known):
+                current.untraced[id(value)] = value, untraced_text(value)
+        except Uncacheable as why:
+            current.untraced[id(value)] = value, str(why)
 
 
 def asking_super(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,6 +149,8 @@ _TOLD = frozenset(
 
 
 def _is_told(target: Any) -> bool:
+    if is_allowed_call(target):
+        return True  # by its code
     module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", "")
     if name.startswith("pybind11_"):  # in some builds of torch it begins with a class of pybind11's
         name = target.__name__

@@ -1,0 +1,83 @@
+"""What runs while Dynamo traces, and is not traced: by the texts that a graph's key has of it, made alone.
+
+A graph's key is made from a graph. Where nobody traces (a restored frame), the texts of a tensor subclass among its
+inputs, and of a function of the user's that it calls as it is, say the same of the live values.
+"""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from ..encoding.encode import Uncacheable, sha256_hex
+from ..source_code.digest import noting_functions
+from ..source_code.once import looking_once, making_a_key
+from ..source_code.packages import of_unfollowed
+from ..source_code.references import codes_in
+from .allowed import allowed_call, folder_of, function_applied, text_of_apply
+from .tensors import describe
+
+# What torch calls of a tensor subclass. Other special methods may run for whatever object has them.
+_CALLED = frozenset(
+    """
+    __new__ __init__ __post_init__ __torch_dispatch__ __torch_function__ __tensor_flatten__ __tensor_unflatten__
+    __metadata_guard__ __call__
+    """.split()
+)
+
+
+def called_as_it_is(target: Any) -> Any:
+    """What a call of the user's in a graph is found by: the function, or the class of an `autograd.Function`."""
+    return function_applied(target) or target
+
+
+def untraced_text(value: Any) -> str:
+    """64 hex digits. value: a tensor that wraps others, or what `called_as_it_is` gives. Raises Uncacheable."""
+    if isinstance(value, torch.Tensor):
+        text = describe(value, value, _number)
+    elif isinstance(value, type) and issubclass(value, torch.autograd.Function):
+        text = text_of_apply(value)
+    else:
+        text = allowed_call(value)
+    return sha256_hex(text.encode("utf-8", "surrogatepass"))
+
+
+@making_a_key
+def untraced_texts(values: Sequence[Any]) -> list[str]:
+    """Of all of one frame: the code of one may be given what another holds. Raises Uncacheable."""
+    return [untraced_text(value) for value in values]
+
+
+def said_with(values: Sequence[Any], ran: Iterable[types.CodeType]) -> set[types.CodeType]:
+    """Those of `ran` of which the texts of `values` speak: a text moves where one of them, or what it reads, does.
+
+    Raises Uncacheable.
+    """
+    with looking_once({}), noting_functions() as functions:
+        for value in values:
+            untraced_text(value)
+    followed = {code for one in functions for code in codes_in(one.__code__) if _is_of_torch(code.co_name)}
+    packages = (*of_unfollowed(functions), *filter(None, map(folder_of, values)))
+    of_packages = {code for code in ran if packages and code.co_filename.startswith(packages)}
+    own = followed.intersection(ran) - of_packages
+    return of_packages | (own - _of_others(own, functions))
+
+
+def _is_of_torch(name: str) -> bool:
+    return name in _CALLED or not (name.startswith("__") and name.endswith("__"))
+
+
+def _of_others(codes: set[types.CodeType], functions: set[types.FunctionType]) -> set[types.CodeType]:
+    """Those that functions have as well which nobody followed: another closure may have run."""
+    found = gc.get_referrers(*codes) if codes else []
+    return {one.__code__ for one in found if isinstance(one, types.FunctionType) and one not in functions} & codes
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, torch.SymInt):
+        raise Uncacheable("a ragged size, which has another number in each process")
+    return str(value)
