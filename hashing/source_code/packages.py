@@ -143,7 +143,7 @@ def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, _PLAIN) or (type(value) is tuple and all(map(_is_plain, value)))
+    return isinstance(value, (*_PLAIN, enum.Enum)) or (type(value) is tuple and all(map(_is_plain, value)))
 
 
 def _items(table: Any) -> tuple[Any, ...]:

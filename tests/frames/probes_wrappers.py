@@ -6,7 +6,7 @@ import torch
 from probe import args, put, set_
 
 SOURCE = """
-import dataclasses, enum, os, torch
+import collections, dataclasses, enum, os, types, torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import return_and_correct_aliasing
 aten = torch.ops.aten
@@ -24,6 +24,7 @@ class Options:
 OPTIONS = Options()
 TABLE = {}
 LIST = [1.0]
+RING = collections.deque([1.0, 2.0, 3.0])
 def shift(x, by=1.0): return x + by
 def closing(by):
     def moved(x): return x - by
@@ -75,6 +76,52 @@ class Counting(Held):
     def plain(self):
         LIST.append(1.0)
         return self.data_ * len(LIST)
+class Adding(Held):
+    def plain(self, found=LIST):
+        found += [1.0]
+        return self.data_ * len(found)
+class Marking(Held):
+    def plain(self):
+        self.how.scale = self.how.scale + 1
+        return self.data_ * self.how.scale
+class Turning(Held):
+    def plain(self):
+        RING.rotate(1)
+        return self.data_ * RING[0]
+class Backs(Held):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        if func is aten.tanh_backward.default: return Times.grow(*args)
+        return super().__torch_dispatch__(func, types, args, kwargs)
+class Times:
+    n = 1.0
+    @classmethod
+    def grow(cls, g, out):
+        cls.n = cls.n + 1
+        return Held.plain(g) * cls.n if isinstance(g, Held) else g * cls.n
+class Boxed(Held):
+    box = types.SimpleNamespace(v=2.0)
+class Asks(Held):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        if func is aten.mul.Tensor: return args[0].data_ * args[1].box.v
+        return super().__torch_dispatch__(func, types, args, kwargs)
+def decorates(by):
+    def decorate(function):
+        def inner(*args): return function(*args) * by.v
+        return inner
+    return decorate
+ONE, TWO = types.SimpleNamespace(v=2.0), types.SimpleNamespace(v=2.0)
+class Decorated(Held):
+    @decorates(ONE)
+    def plain(self): return self.data_ * 2
+class Meta(type):
+    def __eq__(cls, other): return cls.box.v > 2
+    __hash__ = type.__hash__
+class Elsewhere(metaclass=Meta): box = types.SimpleNamespace(v=2.0)
+class Told(metaclass=Meta): box = types.SimpleNamespace(v=2.0)
+class Equal(Held):
+    def plain(self): return self.data_ * Told.box.v
 class Reading(Held):
     def plain(self): return self.data_ * OPTIONS.gain
 @implements(aten.copy_.default)
@@ -91,6 +138,9 @@ def gives(x, w): return x + 1, w.detach()
 def writes(x, w, v):
     w.copy_(x + 3)
     return x * v
+def asks(x, w, v): return w * v
+def tanh(x, w): return torch.tanh(w)
+def compares(x, w): return x * w * (2 if Elsewhere == float else 7)
 def both(x, w, v): return x * w + x * v
 def makes(x): return x * Held(x, How())
 class MLP(torch.nn.Module):
@@ -162,6 +212,10 @@ wrapper("model", "a plain weight", args=lambda s: (torch.arange(4.0),), change=l
 wrapper("makes", "what it does", "self.data_) * FACTOR)", "self.data_) - FACTOR)",
     args=lambda s: (torch.arange(4.0),), refused="a constant of", since=(2, 12))  # fmt: skip
 wrapper("times", "nothing, and it counts", made=given("Counting"), random=True, refused="changes what it reads")
+for changing in ("Adding", "Marking", "Turning"):
+    wrapper("times", f"nothing of {changing}", made=given(changing), random=True, refused="changes what it reads")
+wrapper("times", "what a decorator holds", change=set_("m.ONE.v", 5.0), made=given("Decorated"), after=False)
+wrapper("compares", "nothing", made=given("Equal"), agrees=True, refused="__eq__")
 wrapper("times", "nothing, and it asks", made=given("Asking"), agrees=True, refused="is not kept")
 
 
@@ -190,3 +244,12 @@ wrapper("writes", "what they hold is one", change=args(within(True)), made=withi
 wrapper("writes", "what they hold is two", change=args(within(False)), made=within(True))
 wrapper("both", "they are two", change=args(tied(False)), made=tied(True), agrees=True)
 wrapper("both", "they are one", change=args(tied(True)), made=tied(False), agrees=True)
+
+
+def two_classes(scene):
+    m = scene.m
+    return torch.arange(4.0), m.Asks(torch.ones(4), m.How()), m.Boxed(torch.ones(4), m.How())
+
+
+wrapper("asks", "what another's class holds", change=set_("m.Boxed.box.v", 5.0), made=two_classes, after=False)
+unchanged("asks", made=two_classes)
