@@ -241,15 +241,18 @@ def untraced(values: Sequence[Any]) -> dict[int, str]:
         raise Refused(str(why)) from None
 
 
-def said_beside(values: Sequence[Any], seen: Seen) -> set[types.CodeType]:
-    """Code that ran for values, and of which `untraced` speaks. Raises Refused where it changed what it reads."""
+def said_beside(values: Sequence[Any], seen: Seen) -> tuple[set[types.CodeType], set[types.CodeType]]:
+    """Code that ran for values, and of which `untraced` speaks: the user's, and packages' that are known as a whole.
+
+    Raises Refused where it changed what it reads.
+    """
     try:
         with looking_once({}):
             for value in values:
                 if seen.untraced.get(id(value), (value, ""))[1] != untraced_text(value):
                     name = getattr(value, "__qualname__", type(value).__qualname__)
                     raise Refused(f"the code of {name} runs while it is traced, and changes what it reads")
-        return said_with(values, [code for code in seen.ran if code is not BUSY]) if values else set()
+        return said_with(values, [code for code in seen.ran if code is not BUSY]) if values else (set(), set())
     except Uncacheable as why:
         raise Refused(str(why)) from None
 

@@ -96,7 +96,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     wrapping = [live(dynamo.source_of(guard)) for guard in (*guards, *unguarded) if dynamo.is_on_subclass(guard)]
     untraced_values = [*wrapping, *seen.called.values()]
     look.untraced.update(untraced(untraced_values))
-    said_code = said_beside(untraced_values, seen)
+    followed, of_packages = said_beside(untraced_values, seen)
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts, made=False) for guard in unguarded)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
@@ -114,7 +114,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     if seen.inlined.get(frame.code, frame.globals) is not frame.globals:
         raise Refused(f"it folds in {frame.code.co_name}, which two modules have alike")
-    refuse_chance(_codes(frame, seen), seen, said_code)
+    refuse_chance(_codes(frame, seen), seen, followed | of_packages)
     called = [
         [_place_of(value, sources, live, table), texts.number(look.untraced[id(value)])]
         for value in seen.called.values()
@@ -133,7 +133,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
             raise Refused("it reads a generator of Python's random, whose numbers are drawn while tracing")
         if (what := acts_while_traced(value, str(source.name))) is not None:
             raise Refused(f"it uses {what} while it is traced, which has to be done in each process")
-    is_shuffled = iterates_over_sets((frame.code, *seen.inlined, *said_code)) or makes_sets(said_code) or seen.shuffled
+    is_shuffled = iterates_over_sets((frame.code, *seen.inlined, *followed)) or makes_sets(followed) or seen.shuffled
     names = compares_identity(_codes(frame, seen))
     spaces = _spaces(frame, seen, sources, look, looked_for)
     everything = everything_is_asked(_codes(frame, seen))

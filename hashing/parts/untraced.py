@@ -17,7 +17,8 @@ from ..encoding.encode import Uncacheable, sha256_hex
 from ..source_code.digest import noting_functions
 from ..source_code.once import looking_once, making_a_key
 from ..source_code.packages import of_unfollowed
-from ..source_code.references import codes_in
+from ..source_code.references import codes_in, reach_of
+from ..source_code.untracked import changes_objects
 from .allowed import allowed_call, folder_of, function_applied, text_of_apply
 from .tensors import describe
 
@@ -52,10 +53,11 @@ def untraced_texts(values: Sequence[Any]) -> list[str]:
     return [untraced_text(value) for value in values]
 
 
-def said_with(values: Sequence[Any], ran: Iterable[types.CodeType]) -> set[types.CodeType]:
+def said_with(values: Sequence[Any], ran: Iterable[types.CodeType]) -> tuple[set[types.CodeType], set[types.CodeType]]:
     """Those of `ran` of which the texts of `values` speak: a text moves where one of them, or what it reads, does.
+    Those that were followed, and those of packages that are known as a whole.
 
-    Raises Uncacheable.
+    Raises Uncacheable for one that writes to what was there before: a restored frame would leave that undone.
     """
     with looking_once({}), noting_functions() as functions:
         for value in values:
@@ -64,7 +66,16 @@ def said_with(values: Sequence[Any], ran: Iterable[types.CodeType]) -> set[types
     packages = (*of_unfollowed(functions), *filter(None, map(folder_of, values)))
     of_packages = {code for code in ran if packages and code.co_filename.startswith(packages)}
     own = followed.intersection(ran) - of_packages
-    return of_packages | (own - _of_others(own, functions))
+    for code in sorted(own, key=lambda code: code.co_firstlineno):
+        if (what := _writes(code)) is not None:
+            raise Uncacheable(f"{getattr(code, 'co_qualname', code.co_name)} runs while it is traced, and {what}")
+    return own - _of_others(own, functions), of_packages
+
+
+def _writes(code: types.CodeType) -> str | None:
+    if stores := reach_of(code).stores:
+        return f"changes {min(stores)}"
+    return changes_objects(code)
 
 
 def _is_of_torch(name: str) -> bool:

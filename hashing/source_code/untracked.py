@@ -7,6 +7,7 @@ import contextlib
 import dis
 import functools
 import inspect
+import itertools
 import types
 from typing import Any
 
@@ -54,12 +55,13 @@ def reject_untracked_inputs(function: types.FunctionType, reach: Reach, *, stric
 def changes_objects(code: types.CodeType) -> str | None:
     """In words, what it does that may change an object which was there before; None for nothing.
 
-    Not that it sets attributes of `ctx`, which autograd makes for each call, or of what an `__init__` makes.
+    Not that it sets attributes of `ctx`, which autograd makes for each call, or of what `__init__` or `__new__` makes;
+    nor that it fills a list of its own.
     """
-    if called := _CHANGING & reach_of(code).attributes:
+    if _CHANGING & reach_of(code).attributes and (called := set().union(*map(_changing_calls, codes_in(code)))):
         return f"calls {min(called)}()"
     for nested in codes_in(code):
-        own = {"ctx", *(nested.co_varnames[:1] if nested.co_name in ("__init__", "__post_init__") else ())}
+        own = {"ctx", *_made_in(nested)}
         before: Any = None
         for one in dis.get_instructions(nested):
             if one.opname in ("STORE_ATTR", "DELETE_ATTR"):
@@ -70,6 +72,33 @@ def changes_objects(code: types.CodeType) -> str | None:
                 return "sets items"
             before = one
     return None
+
+
+def _changing_calls(code: types.CodeType) -> set[str]:
+    """Methods that change what they are asked of, but for variables that are only given what is written there."""
+    instructions = list(dis.get_instructions(code))
+    pairs = list(itertools.pairwise(instructions))
+    made = [one for before, one in pairs if before.opname.startswith(_DISPLAYS) and not one.is_jump_target]
+    own = {one.argval for one in made if one.opname == "STORE_FAST"}
+    others = [one.argval for one in instructions if "STORE_FAST" in one.opname and one not in made]
+    given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    own = own.difference(given, *((name,) if type(name) is str else name for name in others))  # two since 3.13
+    return {
+        one.argval
+        for before, one in pairs
+        if one.argval in _CHANGING
+        and (one.is_jump_target or not before.opname.startswith("LOAD_FAST") or before.argval not in own)
+    }
+
+
+_DISPLAYS = ("BUILD_LIST", "BUILD_MAP", "BUILD_SET")
+
+
+def _made_in(code: types.CodeType) -> tuple[str, ...]:
+    """Names of the object that `code` makes."""
+    if code.co_name == "__new__":  # what it is given comes first
+        return code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
+    return code.co_varnames[:1] if code.co_name in ("__init__", "__post_init__") else ()
 
 
 def given_before(cached: Any) -> str | None:

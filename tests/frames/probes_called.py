@@ -44,6 +44,11 @@ def listing(x):
     return x * len(CALLS)
 def lists(x): return listing(x)
 @torch.compiler.allow_in_graph
+def writing(x):
+    Options.found = 5.0
+    return x * 2
+def writes(x): return writing(x)
+@torch.compiler.allow_in_graph
 def asking(x): return x * float(os.environ.get("WG_CALLED", "1"))
 def asks(x): return asking(x)
 def made(by):
@@ -118,6 +123,7 @@ called("of_class", "an attribute of a class", "gain = 2.0", "gain = 4.0")
 called("of_class", "one that is set", change=set_("m.Options.gain", 5.0), after=False)
 called("counts", "nothing", random=True, refused="is not kept")
 called("lists", "nothing", random=True, refused="changes what it reads")
+called("writes", "nothing", agrees=True, refused="sets attribute found")
 called("asks", "nothing", agrees=True, refused="is not kept")
 called("closes", "what it closes over", "made(3.0)", "made(4.0)")
 called("applies", "its forward", "return helper(x) * Times", "return helper(x) - Times", args=graded)

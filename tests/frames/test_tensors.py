@@ -116,17 +116,17 @@ class Held(TwoTensor):
 
 def test_code_of_which_the_text_speaks_may_run():
     codes = [runs.__code__, Held.__repr__.__code__, at.__code__]
-    assert said_with([two()], codes) == set()
-    assert said_with([Held(torch.zeros(4), torch.zeros(4))], codes) == {runs.__code__}
+    assert said_with([two()], codes) == (set(), set())
+    assert said_with([Held(torch.zeros(4), torch.zeros(4))], codes) == ({runs.__code__}, set())
     again = types.FunctionType(runs.__code__, {})  # another function: which of them ran?
-    assert said_with([Held(torch.zeros(4), torch.zeros(4))], codes) == set()
+    assert said_with([Held(torch.zeros(4), torch.zeros(4))], codes) == (set(), set())
     del again
 
 
 def test_code_that_changes_what_it_reads_may_not_run():
     value, seen = Held(torch.zeros(4), torch.zeros(4)), Seen()
     note_untraced(seen, value)
-    assert said_beside([value], seen) == set()
+    assert said_beside([value], seen) == (set(), set())
     STATE.append(1)
     with pytest.raises(Refused, match="the code of Held runs while it is traced, and changes what it reads"):
         said_beside([value], seen)
