@@ -13,7 +13,7 @@ import torch
 from torch._dynamo.decorators import DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch.utils._pytree import tree_leaves
-from warmgraph.hashing import Uncacheable, called_as_it_is, is_allowed_call, looking_once, untraced_text
+from warmgraph.hashing import called_as_it_is, is_allowed_call, looking_once, untraced_text
 
 from ..operators import OpOverload, OpOverloadPacket, called
 from .fakes import CONSTANTS, plain_codes
@@ -63,9 +63,10 @@ def note_untraced(current: Seen, value: Any) -> None:
     if id(value) not in current.untraced:
         try:
             with looking_once(current.known):
-                current.untraced[id(value)] = value, untraced_text(value)
-        except Uncacheable as why:
-            current.untraced[id(value)] = value, str(why)
+                text = untraced_text(value)
+        except Exception as why:  # noqa: BLE001 - of whatever a user's `__tensor_flatten__` raises; no record comes of it
+            text = str(why)
+        current.untraced[id(value)] = value, text
 
 
 def asking_super(original: Callable[..., Any]) -> Callable[..., Any]:
