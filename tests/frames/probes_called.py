@@ -10,6 +10,8 @@ import functools, os, torch, typing
 LIMIT = 1.0
 TABLE = {"z": 1}
 CALLS = [0]
+HELD = torch.ones(3)
+HELD.table = {"x": 1.0}
 class Options:
     gain = 2.0
 def helper(x, by=1.0): return x + by
@@ -43,6 +45,9 @@ def listing(x):
     CALLS.append(1)
     return x * len(CALLS)
 def lists(x): return listing(x)
+@torch.compiler.allow_in_graph
+def holding(x): return x * (HELD.shape[0] + HELD.table["x"])
+def holds(x): return holding(x)
 @torch.compiler.allow_in_graph
 def writing(x):
     Options.found = 5.0
@@ -123,6 +128,8 @@ called("of_class", "an attribute of a class", "gain = 2.0", "gain = 4.0")
 called("of_class", "one that is set", change=set_("m.Options.gain", 5.0), after=False)
 called("counts", "nothing", random=True, refused="is not kept")
 called("lists", "nothing", random=True, refused="changes what it reads")
+called("holds", "what hangs on a tensor", '"x": 1.0', '"x": 2.0')
+unchanged("holds")
 called("writes", "nothing", agrees=True, refused="sets attribute found")
 called("asks", "nothing", agrees=True, refused="is not kept")
 called("closes", "what it closes over", "made(3.0)", "made(4.0)")

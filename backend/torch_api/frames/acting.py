@@ -15,6 +15,7 @@ from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch.utils._pytree import tree_leaves
 from warmgraph.hashing import called_as_it_is, is_allowed_call, looking_once, untraced_text
 
+from ..compile import no_dispatch_modes
 from ..operators import OpOverload, OpOverloadPacket, called
 from .fakes import CONSTANTS, plain_codes
 from .ran import is_foreign, noting, paused
@@ -62,7 +63,7 @@ def note_untraced(current: Seen, value: Any) -> None:
     """What is said of code that is about to run: it may change what it reads."""
     if id(value) not in current.untraced:
         try:
-            with looking_once(current.known):
+            with no_dispatch_modes(), looking_once(current.known):  # it may read a tensor that such code holds
                 text = untraced_text(value)
         except Exception as why:  # noqa: BLE001 - of whatever a user's `__tensor_flatten__` raises; no record comes of it
             text = str(why)
