@@ -93,8 +93,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     for guard in dynamo.in_order(graph.guards):
         (idle if dynamo.is_idle(guard) else guards).append(guard)
     hookless, unguarded = _of_hooks([*idle, *seen.unguarded], look)
-    wrapping = [live(dynamo.source_of(guard)) for guard in (*guards, *unguarded) if dynamo.is_on_subclass(guard)]
-    untraced_values = [*wrapping, *seen.called.values()]
+    on_subclasses = [guard for guard in (*guards, *unguarded) if dynamo.kind_of(guard) == dynamo.ON_SUBCLASS]
+    untraced_values = [*(live(dynamo.source_of(guard)) for guard in on_subclasses), *seen.called.values()]
     look.untraced.update(untraced(untraced_values))
     followed, of_packages = said_beside(untraced_values, seen)
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]

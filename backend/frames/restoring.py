@@ -83,13 +83,14 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
                 put(name, weakref.ref(live(sources[data])))
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
         look = Looking(live, known, set(record.asked), tuple(frame.closure or ()))
-        guards = _compare(record, frame, sources, look)
+        rows = (*record.guards, *record.facts)
+        wrapping = [look.live(sources[number]) for number, kind, *_ in rows if kind == dynamo.ON_SUBCLASS]
+        guards = _compare(record, frame, sources, look, wrapping)
         _refuse_other_program(record, around)  # last: the others say more
         place = _placing(record, frame, rename)
         parts = _parts(record, frame, sources, guards, look, rename, place)
         restored = Restored(parts, frame, cleanups, look.live.known)
         graphs = with_lifted(record.graphs, lambda number: look.live(sources[number]))
-        wrapping = [look.live(dynamo.source_of(guard)) for guard in guards if dynamo.is_on_subclass(guard)]
         for name, kind, data in record.installed:  # last: a record whose guards do not hold loads nothing
             if kind == "graph":
                 put(name, load(graphs[name], wrapping))
@@ -140,11 +141,11 @@ def _named(module: str, path: str, text: str) -> Any:
     return found
 
 
-def _compare(record: Record, frame: Frame, sources: list[Source], look: Looking) -> list[Any]:
-    """The guards, all of which are about what they were about."""
+def _compare(
+    record: Record, frame: Frame, sources: list[Source], look: Looking, wrapping: list[torch.Tensor]
+) -> list[Any]:
+    """The guards, all of which are about what they were about. wrapping: inputs that wrap tensors."""
     called = [look.live(sources[place]) if isinstance(place, int) else named(*place) for place, _ in record.called]
-    checked = (*record.guards, *record.facts)
-    wrapping = [look.live(sources[number]) for number, kind, *_ in checked if kind == dynamo.ON_SUBCLASS]
     look.untraced.update(untraced([*wrapping, *called]))
     guards = []
     for guarded, rows in ((True, record.guards), (False, record.facts)):

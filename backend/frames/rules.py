@@ -264,7 +264,7 @@ def _spec(look: Looking, source: Source, arguments: Arguments) -> str:
     return f"{spec_text(look.live(source))} {_tensor(look, owner, arguments)}"
 
 
-@_rule("TENSOR_SUBCLASS_METADATA_MATCH")
+@_rule(dynamo.ON_SUBCLASS)
 def _subclass(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
     return f"{name_of(type(value))}, what it is, holds and runs: {look.untraced[id(value)]}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -53,16 +53,21 @@ def untraced_texts(values: Sequence[Any]) -> list[str]:
     return [untraced_text(value) for value in values]
 
 
-def said_with(values: Sequence[Any], ran: Iterable[types.CodeType]) -> tuple[set[types.CodeType], set[types.CodeType]]:
+def said_with(
+    values: Sequence[Any], ran: Iterable[types.CodeType], told: Mapping[int, str]
+) -> tuple[set[types.CodeType], set[types.CodeType]]:
     """Those of `ran` of which the texts of `values` speak: a text moves where one of them, or what it reads, does.
     Those that were followed, and those of packages that are known as a whole.
 
-    Raises Uncacheable for one that writes to what was there before: a restored frame would leave that undone.
+    told: the texts before any of it ran, by the ids of values. Raises Uncacheable where one is another now, and for
+    code that writes to what was there before: a restored frame would leave that undone.
     """
     with looking_once({}), noting_functions() as functions:
         for value in values:
-            untraced_text(value)
-    followed = {code for one in functions for code in codes_in(one.__code__) if _is_of_torch(code.co_name)}
+            if told.get(id(value)) != untraced_text(value):
+                name = getattr(value, "__qualname__", type(value).__qualname__)
+                raise Uncacheable(f"the code of {name} runs while it is traced, and changes what it reads")
+    followed = {code for one in functions for code in codes_in(one.__code__) if _may_run(code.co_name)}
     packages = (*of_unfollowed(functions), *filter(None, map(folder_of, values)))
     of_packages = {code for code in ran if packages and code.co_filename.startswith(packages)}
     own = followed.intersection(ran) - of_packages
@@ -75,10 +80,12 @@ def said_with(values: Sequence[Any], ran: Iterable[types.CodeType]) -> tuple[set
 def _writes(code: types.CodeType) -> str | None:
     if stores := reach_of(code).stores:
         return f"changes {min(stores)}"
-    return changes_objects(code)
+    # What a `__new__` makes is among its variables, behind what it is given.
+    own = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :] if code.co_name == "__new__" else ()
+    return changes_objects(code, own)
 
 
-def _is_of_torch(name: str) -> bool:
+def _may_run(name: str) -> bool:
     return name in _CALLED or not (name.startswith("__") and name.endswith("__"))
 
 

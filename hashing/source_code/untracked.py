@@ -52,16 +52,16 @@ def reject_untracked_inputs(function: types.FunctionType, reach: Reach, *, stric
 
 
 @functools.lru_cache(maxsize=4096)
-def changes_objects(code: types.CodeType) -> str | None:
+def changes_objects(code: types.CodeType, made: tuple[str, ...] = ()) -> str | None:
     """In words, what it does that may change an object which was there before; None for nothing.
 
-    Not that it sets attributes of `ctx`, which autograd makes for each call, or of what `__init__` or `__new__` makes;
-    nor that it fills a list of its own.
+    Not that it sets attributes of `ctx`, which autograd makes for each call, or of what an `__init__` makes, nor
+    that it fills a list of its own. made: other variables whose attributes it may set.
     """
     if _CHANGING & reach_of(code).attributes and (called := set().union(*map(_changing_calls, codes_in(code)))):
         return f"calls {min(called)}()"
     for nested in codes_in(code):
-        own = {"ctx", *_made_in(nested)}
+        own = {"ctx", *made, *(nested.co_varnames[:1] if nested.co_name in ("__init__", "__post_init__") else ())}
         before: Any = None
         for one in dis.get_instructions(nested):
             if one.opname in ("STORE_ATTR", "DELETE_ATTR"):
@@ -92,13 +92,6 @@ def _changing_calls(code: types.CodeType) -> set[str]:
 
 
 _DISPLAYS = ("BUILD_LIST", "BUILD_MAP", "BUILD_SET")
-
-
-def _made_in(code: types.CodeType) -> tuple[str, ...]:
-    """Names of the object that `code` makes."""
-    if code.co_name == "__new__":  # what it is given comes first
-        return code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
-    return code.co_varnames[:1] if code.co_name in ("__init__", "__post_init__") else ()
 
 
 def given_before(cached: Any) -> str | None:

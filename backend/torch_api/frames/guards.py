@@ -72,12 +72,8 @@ def source_of(guard: Guard) -> Source:
     return _attribute(source).base
 
 
+# The kind of a guard on what a tensor that wraps others says of itself.
 ON_SUBCLASS = "TENSOR_SUBCLASS_METADATA_MATCH"
-
-
-def is_on_subclass(guard: Guard) -> bool:
-    """Whether it is on what a tensor that wraps others says of itself."""
-    return guard.create_fn is GuardBuilder.TENSOR_SUBCLASS_METADATA_MATCH
 
 
 def _attribute(source: Any) -> Any:
