@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copyreg
 import enum
 import functools
 import re
@@ -162,6 +163,18 @@ def leaves(value: Any) -> list[Any] | None:
             return None
         waiting += [*one.keys(), *one.values()] if isinstance(one, _TABLES) else one
     return found
+
+
+def copied_classes(value: Any) -> dict[str, Any] | None:
+    """Of Python's table of how objects are copied (`copyreg`): name of the class -> function, of the program's. None
+    for anything else. What torch imports to compile, and not to load, has its classes there as well.
+    """
+    if value is not copyreg.dispatch_table:
+        return None
+    return {name_of(cls): how for cls, how in value.items() if not cls.__module__.startswith(_OF_COMPILING)}
+
+
+_OF_COMPILING = ("sympy.", "numpy.")
 
 
 def in_order(items: Any, texts: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 15
+FORMAT = 16
 _MAX_ITEMS = 2_000_000
 
 
@@ -25,7 +25,8 @@ class Record(Struct):
     traced code asks for, looked_for: of which it asks whether they are there; spaces: [module or "" for the frame's
     own, fingerprint], which of them it has. inlined: [module, path, fingerprint] of code traced through. optimizers:
     [source, [group, number of lists] of each call that made its state]. called: [source
-    or name, fingerprint] of the user's functions that a graph calls as they are. sizes: [source, sizes, strides,
+    or name, fingerprint] of the user's functions that a graph calls as they are. assumed: [source, arguments, named
+    ones, result] of functions whose result is taken for a constant. sizes: [source, sizes, strides,
     marked] of inputs. key_order: dicts in whose order the frame iterated. alias: AOTAutograd's guards. shape: guards on
     sizes, as evaluated and as shown. state: of the process; program: module -> digest of its file. graphs: name ->
     where its pieces are kept, with the sources of tensors that they hold. pgo: sizes seen; scope: by whom, in the
@@ -49,6 +50,7 @@ class Record(Struct):
     inlined: list[Plain]
     optimizers: list[Plain]
     called: list[Plain]
+    assumed: list[Plain]
     sizes: list[Plain]
     key_order: list[int]
     alias: list[Plain]
@@ -116,7 +118,7 @@ class Texts:
 
 _OF_A_RUN = ("scope",)
 _BY_NUMBER = frozenset(
-    "sources texts guards facts surfaces places inlined optimizers called sizes key_order alias free".split()
+    "sources texts guards facts surfaces places inlined optimizers called assumed sizes key_order alias free".split()
 )
 
 
@@ -177,6 +179,7 @@ def _plain(record: Record) -> dict[str, Any]:
             f"{sources[place] if isinstance(place, int) else place} {record.texts[text]}"
             for place, text in record.called
         ),
+        "assumed": sorted(f"{sources[number]} {rest}" for number, *rest in record.assumed),
         "sizes": sorted(f"{sources[number]} {rest}" for number, *rest in record.sizes),
         "alias": sorted(repr(_named(guard, sources)) for guard in record.alias),
         "free": sorted(sources[number] for number in record.free),

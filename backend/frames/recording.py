@@ -5,6 +5,7 @@ Raises Refused for the first thing that cannot be carried; nothing is left out.
 
 from __future__ import annotations
 
+import dis
 import sys
 import types
 from collections.abc import Iterable
@@ -15,12 +16,12 @@ from warmgraph.hashing import comes_with_torch, describing_once
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import sizes, state
-from ..torch_api.frames.acting import acts_while_traced
+from ..torch_api.frames.acting import acts_while_traced, left_by_dynamo
 from ..torch_api.frames.devices import has_user_objects
 from ..torch_api.frames.dynamic_sizes import profile_scope
 from ..torch_api.frames.hook import Frame, side_effects_of
 from ..torch_api.frames.orders import hash_seed
-from ..torch_api.frames.plain import Plain, Refused, classes_in, code_to_plain, nested, stands_by_name
+from ..torch_api.frames.plain import Plain, Refused, classes_in, code_to_plain, nested
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import (
     Live,
@@ -53,9 +54,11 @@ from .reached import everything_is_asked, free_numbers, module_with, one_text, r
 from .record import Record, Texts
 from .rules import Looking, space_text, surface_text
 from .traced import (
+    assumed_row,
     inlined_facts,
     is_of_named_tuple,
     module_of_globals,
+    place_of,
     refuse_unsaid,
     scope_of,
     sourceless_facts,
@@ -83,7 +86,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         source: (dynamo.concrete(one["size"]), dynamo.concrete(one["stride"]), id(live(source)) in seen.marked)
         for source, one in graph.input_source_to_sizes_strides.items()
     }
-    loaded = _loaded(output.bytecode) - {name for name, _, _ in installed}
+    loaded = _loaded(output.bytecode) - {name for name, _, _ in installed} - left_by_dynamo(frame.globals)
     asked = asked_names((frame.code, *seen.inlined)) | seen.names | loaded
     looked_for = looked_names(_codes(frame, seen)) | seen.names
     look = Looking(live, known, asked, tuple(frame.closure or ()), values)
@@ -96,6 +99,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     on_subclasses = [guard for guard in (*guards, *unguarded) if dynamo.kind_of(guard) == dynamo.ON_SUBCLASS]
     untraced_values = [*(live(dynamo.source_of(guard)) for guard in on_subclasses), *seen.called.values()]
     look.untraced.update(untraced(untraced_values))
+    look.copied = _only_copied(seen, output.bytecode, live)
     followed, of_packages = said_beside(untraced_values, seen)
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts, made=False) for guard in unguarded)}
@@ -116,9 +120,10 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         raise Refused(f"it folds in {frame.code.co_name}, which two modules have alike")
     refuse_chance(_codes(frame, seen), seen, followed | of_packages)
     called = [
-        [_place_of(value, sources, live, table), texts.number(look.untraced[id(value)])]
+        [place_of(value, sources, live, table), texts.number(look.untraced[id(value)])]
         for value in seen.called.values()
     ]
+    assumed = [assumed_row(function, said, sources, live, table) for function, said in seen.assumed]
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
     inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})
     refuse_unsaid(seen.functions.values(), asked, look.values)
@@ -136,7 +141,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     is_shuffled = iterates_over_sets((frame.code, *seen.inlined, *followed)) or makes_sets(followed) or seen.shuffled
     names = compares_identity(_codes(frame, seen))
     spaces = _spaces(frame, seen, sources, look, looked_for)
-    everything = everything_is_asked(_codes(frame, seen))
+    everything = everything_is_asked(_codes(frame, seen)) or bool(look.copied)
     free = free_numbers(table.sources, guards, look)
     walk, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
     places = {module: place for module in modules if (place := walk.place(live(module))) is not None}
@@ -159,6 +164,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         inlined=[[module, path, texts.number(text)] for module, path, text in inlined],
         optimizers=optimizers_of(seen, table),
         called=called,
+        assumed=list({repr(row): row for row in assumed}.values()),
         sizes=[[table.number(source), *one] for source, one in known.items() if source in table],
         key_order=[table.number(source) for source in key_order],
         alias=[dynamo.pack_alias(guard, table) for guard in graph.aotautograd_guards],
@@ -199,14 +205,15 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
         raise Refused("mark_dynamic(specialize_on=...) compiles it several times")
 
 
-def _place_of(value: Any, sources: Iterable[Source], live: Live, table: SourceTable) -> int | list[str]:
-    """Where a function that a graph calls as it is is found: by its source, or a class by its name. Raises Refused."""
-    found = next((source for source in sources if source.name and live(source) is value), None)
-    if found is not None:
-        return table.number(found)
-    if not (isinstance(value, type) and stands_by_name(value)):
-        raise Refused(f"its graph calls {value.__qualname__}, a function of the user's that no source leads to")
-    return [value.__module__, value.__qualname__]
+def _only_copied(seen: Seen, bytecode: types.CodeType, live: Live) -> set[Source]:
+    """Sources of values of which only `copy` asks which object they are. Raises Refused where that comes out."""
+    found = {source for source, only in seen.copied.items() if only}
+    places = {id(live(source)) for source in found}
+    if places and any(
+        type(one) is int and one in places for code in (bytecode, *nested(bytecode)) for one in code.co_consts
+    ):
+        raise Refused("it keeps the address of an object that it copies")
+    return found
 
 
 def _is_within_ranks(source: Source, look: Looking) -> bool:
@@ -306,6 +313,9 @@ def _refuse_others_globals(bytecode: types.CodeType, frame: Frame, made: set[str
     """made: names of globals that a restore puts there."""
     dynamos = {name for name in bytecode.co_names if name.startswith("__") and not name.endswith("__")}
     others = dynamos - made - set(frame.code.co_names)
+    left = left_by_dynamo(frame.globals)
+    if any(one.opname == "LOAD_GLOBAL" and one.argval in left for one in dis.get_instructions(bytecode)):
+        raise Refused("it loads what assume_constant_result gave, which Dynamo left among its globals")
     if dynamo.refers_to_others(table, made) or any(name in frame.globals for name in others):
         raise Refused("it refers to a global that another trace installed")
 

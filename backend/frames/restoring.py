@@ -21,7 +21,7 @@ from ..torch_api.frames.dynamic_sizes import may_be_told, profile_scope
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.optimizers import prepare
 from ..torch_api.frames.orders import hash_seed
-from ..torch_api.frames.plain import Refused, code_from_plain, named, placed
+from ..torch_api.frames.plain import Refused, code_from_plain, from_plain, named, placed, to_plain
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
 from .codes import untraced
@@ -86,7 +86,8 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
         rows = (*record.guards, *record.facts)
         wrapping = [look.live(sources[number]) for number, kind, *_ in rows if kind == dynamo.ON_SUBCLASS]
         guards = _compare(record, frame, sources, look, wrapping)
-        _refuse_other_program(record, around)  # last: the others say more
+        _refuse_other_program(record, around)  # the others say more
+        _call_again(record, sources, look)  # last: this runs code of the user's
         place = _placing(record, frame, rename)
         parts = _parts(record, frame, sources, guards, look, rename, place)
         restored = Restored(parts, frame, cleanups, look.live.known)
@@ -182,6 +183,17 @@ def _compare(
         if walk.place(look.live(sources[number])) != place:
             raise Refused(f"{sources[number].name} is another module")
     return guards
+
+
+def _call_again(record: Record, sources: list[Source], look: Looking) -> None:
+    """Functions marked with `assume_constant_result`, as a trace would call them."""
+    for number, given, named_ones, was in record.assumed:
+        function = look.live(sources[number])
+        try:
+            now = to_plain(function(*from_plain(given), **{key: from_plain(one) for key, one in named_ones.items()}))
+        except Exception as error:  # noqa: BLE001 - of the user's code
+            raise Refused(f"{sources[number].name}, an assumed constant: {error!r:.200}") from None
+        _same(str(was), str(now), "an assumed constant", sources[number])
 
 
 def _same(was: str, now: str, what: str, of: Source | None = None) -> None:

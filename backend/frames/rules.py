@@ -20,14 +20,15 @@ import torch
 from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames import guards as dynamo
+from ..torch_api.frames.acting import left_by_dynamo
 from ..torch_api.frames.guards import is_dtensor
 from ..torch_api.frames.optimizers import is_held, is_optimizer
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
-from ..torch_api.frames.state import PYTREE_TYPES, is_pytree_registry, marks_of, ranks_text
+from ..torch_api.frames.state import PYTREE_TYPES, is_namespace_of_operators, is_pytree_registry, marks_of, ranks_text
 from .classes import is_known, is_librarys, name_of
 from .codes import function_name
-from .held import keys_of
+from .held import copied_classes, keys_of
 from .tensors import asks_for_storages, spec_text, tensor_text
 from .values import Values
 
@@ -38,7 +39,8 @@ Arguments = dict[str, Any]
 class Looking:
     """One look at a live frame. sizes: of each input that is a tensor, (sizes, strides, marked by the trace itself).
     asked: names that the traced code asks for. closure: the frame's own cells. untraced: what is said of code that
-    runs and is not traced, by the ids of what it runs for."""
+    runs and is not traced, by the ids of what it runs for. copied: sources of which only `copy` asks which object they
+    are; None for all."""
 
     live: Live
     sizes: dict[Source, tuple[Any, Any, bool]]
@@ -46,6 +48,7 @@ class Looking:
     closure: tuple[types.CellType, ...] = ()
     values: Values = field(default_factory=Values)
     untraced: dict[int, str] = field(default_factory=dict)
+    copied: Collection[Source] | None = None
     beneath: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,7 +123,12 @@ def _identity(look: Looking, source: Source, arguments: Arguments) -> str:
         return tensor_text(value, size, stride, False, look.values, beneath=look.beneath)
     if is_optimizer(value):  # all that it holds is reached, and the guard says that it is this one
         return f"optimizer:{look.values.classes.text(type(value))}"
-    return look.values.identity(value)
+    try:
+        return look.values.identity(value)
+    except Refused:
+        if look.copied is not None and source not in look.copied:
+            raise
+        return f"copied:{look.values.classes.text(type(value))}"
 
 
 @_rule("WEAKREF_ALIVE")
@@ -192,6 +200,8 @@ def _no_hooks(look: Looking, source: Source, arguments: Arguments) -> str:
 @_rule("DICT_KEYS_MATCH", "MAPPING_KEYS_CHECK")
 def _keys(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
+    if (names := copied_classes(value)) is not None:
+        return f"{sorted(names)}"
     return f"{look.values.classes.text(type(value))} {[look.values.key_of_dict(key) for key in keys_of(value)]}"
 
 
@@ -280,17 +290,20 @@ def surface_text(look: Looking, source: Source) -> str:
     value = look.live(source)
     if value is None or isinstance(value, (bool, int, float, str, bytes, torch.dtype, torch.device)):
         return ""
-    return look.values.surface(value, look.asked)
+    return "" if copied_classes(value) is not None else look.values.surface(value, look.asked)
 
 
 def space_text(space: Mapping[str, Any], asked: Collection[str], looked_for: Collection[str]) -> str:
     """A digest. looked_for: names of which traced code asks whether they are there. Others do not count where they are
-    modules in torch or in the standard library: those come and go as they are imported.
+    modules in torch or in the standard library: those come and go as they are imported. Nor do namespaces of operators:
+    torch makes one of any name that is asked for.
     """
-    names = sorted(name for name in asked if name in space)
+    left = left_by_dynamo(space)
+    names = sorted(name for name in asked if name in space and name not in left)
     module = str(space.get("__name__", ""))
     if is_known(module):
         names = [name for name in names if name in looked_for or not isinstance(space[name], types.ModuleType)]
+        names = [name for name in names if not is_namespace_of_operators(space[name])]
     if "__getattr__" in space and "__getattr__" not in asked:
         names.append("__getattr__")
     return sha256_hex("\n".join(names).encode("utf-8", "surrogatepass"))[:16]

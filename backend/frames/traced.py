@@ -16,7 +16,8 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..torch_api.frames.plain import Refused, named, nested, stands_by_name
+from ..torch_api.frames.plain import Plain, Refused, named, nested, stands_by_name
+from ..torch_api.frames.sources import Live, Source, SourceTable
 from .classes import counted, is_heap_type, is_known, is_librarys, module_of
 from .codes import is_chance, is_of_a_process
 from .held import DESCRIPTORS, FIELD, attributes_of, is_mark, is_said
@@ -258,3 +259,23 @@ def _cells(function: types.FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):
             yield cell.cell_contents
+
+
+def place_of(value: Any, sources: Iterable[Source], live: Live, table: SourceTable) -> int | list[str]:
+    """Where a function that a graph calls as it is is found: by its source, or a class by its name. Raises Refused."""
+    found = next((source for source in sources if source.name and live(source) is value), None)
+    if found is not None:
+        return table.number(found)
+    if not (isinstance(value, type) and stands_by_name(value)):
+        raise Refused(f"its graph calls {value.__qualname__}, a function of the user's that no source leads to")
+    return [value.__module__, value.__qualname__]
+
+
+def assumed_row(function: Any, said: Any, sources: Iterable[Source], live: Live, table: SourceTable) -> Plain:
+    """[source, arguments, named ones, result] of a function that a restore calls again. Raises Refused."""
+    name = getattr(function, "__qualname__", "a function")
+    found = next((source for source in sources if source.name and live(source) is function), None)
+    if found is None or isinstance(said, str):
+        why = said if isinstance(said, str) else "no source leads to it"
+        raise Refused(f"{name} is assume_constant_result, and cannot be asked again: {why}")
+    return [table.number(found), *said]

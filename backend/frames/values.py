@@ -279,7 +279,7 @@ class Values:
         """
         if value is os.environ or value is getattr(os.environ, "_data", None):  # others differ everywhere
             return short("\n".join(sorted(word for word in self.words | asked if word in os.environ)))
-        if isinstance(value, dict):
+        if isinstance(value, (dict, types.MappingProxyType)):
             return self._keys(keys_of(value), self.key_of_dict)
         if isinstance(value, (set, frozenset)):
             return self._keys(sorted(value, key=repr), self.key)  # who iterates has a guard for each item

@@ -49,6 +49,7 @@ _BUILDER = "torch._dynamo.variables.builder"
 _OPTIMIZER = "torch._dynamo.variables.optimizer"
 _BUILTIN = "torch._dynamo.variables.builtin"
 _DICTS = "torch._dynamo.variables.dicts"
+_FUNCTIONS = "torch._dynamo.variables.functions"
 _USERS = "torch._dynamo.variables.user_defined"
 _PROTOCOL = "torch._dynamo.variables.object_protocol"
 _HERE = versions.here()
@@ -122,10 +123,7 @@ _OF_ALL = {
         elsewhere="SetVariable._fast_set_method",
     ),
     "folded functions": Patch(
-        "torch._dynamo.variables.functions",
-        "PolyfilledFunctionVariable.call_function",
-        ("self", "tx", "args", "kwargs"),
-        _FRAMES,
+        _FUNCTIONS, "PolyfilledFunctionVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES
     ),
     "ordered sets": Patch(SETS, "OrderedSetVariable.reconstruct", ("self", "codegen"), _FRAMES),
     "items of sets": Patch(SETS, "SetVariable.set_items", None, _FRAMES),
@@ -136,10 +134,10 @@ _OF_ALL = {
         _BUILTIN, "HasAttrBuiltinVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES
     ),
     "functions that are not traced": Patch(
-        "torch._dynamo.variables.functions",
-        "SkipFunctionVariable.call_function",
-        ("self", "tx", "args", "kwargs"),
-        _FRAMES,
+        _FUNCTIONS, "SkipFunctionVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES
+    ),
+    "assumed constants": Patch(
+        _FUNCTIONS, "invoke_and_store_as_constant", ("tx", "fn", "name", "args"), _FRAMES, everywhere=True
     ),
     "names in modules": Patch(
         "torch._dynamo.variables.misc",

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import probes_asked  # noqa: F401
+import probes_assumed  # noqa: F401
 import probes_beside  # noqa: F401
 import probes_called  # noqa: F401
 import probes_carried  # noqa: F401

@@ -104,14 +104,6 @@ def writes_and_reads(x, y):
     x.mul_(2)
     return x + y
 def nested(x): return [f(x) for f in (lambda v: v + 1, lambda v: v * 2)][0]
-@torch._dynamo.assume_constant_result
-def assumed(): return float(os.environ.get("WG_FACTOR", "1"))
-def use_assumed(x): return x * assumed()
-class Fixed:
-    @torch._dynamo.assume_constant_result
-    def value(self): return float(os.environ.get("WG_FACTOR", "1"))
-FIXED = Fixed()
-def use_assumed_method(x): return x * FIXED.value()
 def wrapped(f):
     @functools.wraps(f)
     def w(*a): return f(*a) * 2
@@ -241,8 +233,6 @@ def overlapping(scene):
 
 func("writes_and_reads", "they overlap", args=lambda: (ones(), 2 * ones()), change=overlapping)
 func("nested", "a lambda", edit=("lambda v: v + 1", "lambda v: v + 2"))
-func("use_assumed", "nothing", refused="assume_constant_result", agrees=True)
-func("use_assumed_method", "nothing", refused="assume_constant_result", agrees=True)
 func("use_decorated", "the decorator", edit=("return f(*a) * 2", "return f(*a) * 3"))
 func("use_decorated", "the decorated", edit=("def decorated(x): return x * 3", "def decorated(x): return x * 4"))
 func("dict_in_cell", "its item", change=lambda s: s.m.CL.__closure__[0].cell_contents.update(n=7.0))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from ..classes import is_known, name_of
-from ..held import NATIVE_CONSTANTS, is_mark
+from ..held import NATIVE_CONSTANTS, copied_classes, is_mark
 from ..program import is_installed
 from ..rules import COMPARED
 
@@ -77,6 +77,9 @@ def memory(walk: Walking, value: Any) -> Iterator[str]:
 
 def table(walk: Walking, value: Any) -> Iterator[str]:
     """One of a class of the user's may load what it holds when it is asked."""
+    if (classes := copied_classes(value)) is not None:
+        yield from (f"{name}={walk.ref(how, name)}" for name, how in sorted(classes.items()))
+        return
     if type(value) is not dict and issubclass(type(value), collections.OrderedDict):
         items = [(key, dict.__getitem__(value, key)) for key in collections.OrderedDict.__iter__(value)]
     else:

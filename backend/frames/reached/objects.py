@@ -120,14 +120,6 @@ def space_of(holder: Any) -> Mapping[str, Any]:
     return found
 
 
-def marks(function: types.FunctionType) -> str:
-    """As `marks_of`; who traces a function that has to be refused, refuses it."""
-    try:
-        return marks_of(function)
-    except Refused as why:
-        return str(why)
-
-
 # -- by kind
 
 
@@ -213,7 +205,7 @@ def _class(walk: Walking, cls: Any) -> Iterator[str]:
 
 
 def _function(walk: Walking, value: types.FunctionType) -> Iterator[str]:
-    yield f"{function_name(value)} {marks(value)} {_code(value.__code__)}"
+    yield f"{function_name(value)} {marks_of(value)} {_code(value.__code__)}"
     if "__doc__" in walk.asked:
         yield repr(value.__doc__)
     if "__annotations__" in walk.asked:

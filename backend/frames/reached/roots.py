@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ...torch_api.frames import guards as dynamo
+from ...torch_api.frames.acting import left_by_dynamo
 from ...torch_api.frames.hook import Frame
 from ...torch_api.frames.sources import GlobalSource, LocalSource, Source, place_in_base
 from ..codes import asked_names, users_code
@@ -50,8 +51,8 @@ def _roots(
     for name, value in sorted(frame.locals.items()):
         yield (LOCALS, name, value) if name in read else (LOCALS, name, type(value))
     yield from ((LOCALS, f"cell {number}", cell) for number, cell in enumerate(frame.closure or ()))
-    space = frame.globals
-    yield from ((id(space), name, space[name]) for name in sorted(asked) if name in space)
+    space, left = frame.globals, left_by_dynamo(frame.globals)
+    yield from ((id(space), name, space[name]) for name in sorted(asked) if name in space and name not in left)
     yield from ((LOCALS, name, sys.modules[name]) for name in sorted({*modules, "builtins"}))
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
+from ...torch_api.frames.state import is_namespace_of_operators, marks_of
 from ..classes import counted, name_of
 from ..held import DESCRIPTORS, OPERATORS, exact, is_mark, is_native_enum, member_text
 from .containers import PLAIN, TABLES, attributes_are_of_program
@@ -29,7 +30,6 @@ from .objects import (
     comes_by_name,
     has_known_globals,
     lines_of,
-    marks,
     space_of,
 )
 
@@ -49,6 +49,7 @@ _OF_PROCESS = frozenset(
 )
 
 
+_OF_NAMESPACE = ("name", "_dir")  # of `torch.ops.<name>`, which torch makes when it is asked for: its name says them
 _NUMBERS, _TEXTS, _SINGLE = (int, float), (str, bytes), (bool, type(None))
 
 
@@ -201,7 +202,7 @@ class Walk:
     def _name(self, value: Any) -> str:
         """Of a function, a class or a module."""
         if type(value) is types.FunctionType:
-            return f"{value.__module__}.{value.__qualname__} {marks(value)} {self._on(value)}"
+            return f"{value.__module__}.{value.__qualname__} {marks_of(value)} {self._on(value)}"
         if isinstance(value, type):
             made_by = self._on(type(value)) if type(value) is not type else ""
             return f"{name_of(value)} {counted(value)} {self._on(value)}{made_by}"
@@ -220,9 +221,10 @@ class Walk:
 
     def _lines_on(self, holder: Any) -> Iterator[str]:
         space = space_of(holder)
+        own = _OF_PROCESS if holder is sys else _OF_NAMESPACE if is_namespace_of_operators(holder) else ()
         for key in sorted(self.asked & space.keys()):
             held = space[key]
-            if key.startswith("__") or (holder is sys and key in _OF_PROCESS):
+            if key.startswith("__") or key in own:
                 continue
             if not comes_by_name(held) or (isinstance(holder, OPERATORS) and str(held) != f"{holder}.{key}"):
                 yield f"{key}={self.ref(held, key)}"

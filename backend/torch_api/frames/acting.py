@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
 from typing import Any
 
@@ -18,6 +18,7 @@ from warmgraph.hashing import called_as_it_is, is_allowed_call, looking_once, un
 from ..compile import no_dispatch_modes
 from ..operators import OpOverload, OpOverloadPacket, called
 from .fakes import CONSTANTS, plain_codes
+from .plain import Refused, to_plain
 from .ran import is_foreign, noting, paused
 from .seen import Seen, note_chance, seen
 
@@ -68,6 +69,45 @@ def note_untraced(current: Seen, value: Any) -> None:
         except Exception as why:  # noqa: BLE001 - of whatever a user's `__tensor_flatten__` raises; no record comes of it
             text = str(why)
         current.untraced[id(value)] = value, text
+
+
+def assuming(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of `assume_constant_result`: what Dynamo calls at once and folds in. A restore calls it again, and compares.
+
+    Dynamo leaves the result among the globals of the frame as well, under the function's name or one like it.
+    """
+
+    def store(tx: Any, function: Any, name: str, args: Any, kwargs: Any) -> Any:
+        current, space = seen(), tx.output.global_scope
+        if current is None:
+            return original(tx, function, name, args, kwargs)
+        before = set(space)
+
+        def call(*given: Any, **named: Any) -> Any:
+            with paused():
+                found = function(*given, **named)
+            try:
+                said: Any = [to_plain(given), {key: to_plain(one) for key, one in named.items()}, to_plain(found)]
+            except Refused as why:
+                said = str(why)
+            current.assumed.append((function, said))
+            return found
+
+        try:
+            return original(tx, call, name, args, kwargs)
+        finally:
+            _left.setdefault(id(space), (space, {}))[1].update({key: space[key] for key in space.keys() - before})
+
+    return store
+
+
+_left: dict[int, tuple[Any, dict[str, Any]]] = {}  # by the id of a module's globals, which are kept alive
+
+
+def left_by_dynamo(space: Mapping[str, Any]) -> set[str]:
+    """Names of globals that `assume_constant_result` left there: they are none of the program's."""
+    _, names = _left.get(id(space), (None, {}))
+    return {name for name, value in names.items() if space.get(name) is value}
 
 
 def asking_super(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -207,13 +207,10 @@ _OF_CACHES = frozenset(
 
 
 def marks_of(function: Any) -> str:
-    """What decorators of torch told Dynamo to do with a function (disable, allow in graph, ...). Raises Refused."""
+    """What decorators of torch told Dynamo to do with a function (disable, allow in graph, ...)."""
     space = getattr(function, "__dict__", {})
     # Not of a class: its metaclass may raise anything.
     code = None if isinstance(function, type) else getattr(function, "__code__", None)
-    if space.get("_dynamo_marked_constant", False):
-        name = getattr(function, "__qualname__", "a function")
-        raise Refused(f"{name} is assume_constant_result: what it gave is folded in under no guard")
     said = [name for name in space if name.startswith(("_torchdynamo", "_dynamo"))]
     said += [name for name in _tables() if id(function) in getattr(trace_rules, name)]
     if isinstance(code, types.CodeType) and _is_skipped(code.co_filename):
@@ -278,8 +275,10 @@ def is_pytree_registry(value: Any) -> bool:
 PYTREE_TYPES = torch.utils._pytree.BUILTIN_TYPES
 
 
-def is_namespace_of_operators(value: types.ModuleType) -> bool:
+def is_namespace_of_operators(value: Any) -> bool:
     """Whether it is `torch.ops.<name>`."""
+    if not isinstance(value, types.ModuleType):
+        return False
     name = str(getattr(value, "__name__", ""))
     return name.startswith("torch.ops.") and getattr(torch.ops, name.removeprefix("torch.ops."), None) is value
 

@@ -6,11 +6,13 @@ traced through is compared.
 
 from __future__ import annotations
 
+import copy
 import enum
 import importlib.metadata
 import importlib.util
 import operator
 import re
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -25,8 +27,8 @@ from warmgraph.hashing import comes_with_torch, is_torch_or_stdlib
 
 from ... import patches
 from ...versions import at_hand
-from ..acting import asking_super, note_untraced, running
-from ..guards import is_dtensor
+from ..acting import asking_super, assuming, note_untraced, running
+from ..guards import is_dtensor, kind_of, source_of
 from ..optimizers import noting_calls, noting_groups
 from ..seen import note_chance, seen
 from . import sets, texts
@@ -58,6 +60,7 @@ def install() -> None:
     patches.install("attributes on classes", _walking)
     patches.install("attributes on classes of objects", _walking)
     patches.install("nodes that run", running)
+    patches.install("assumed constants", assuming)
     if at_hand() < (2, 13):
         patches.install("attributes by super", asking_super)
     sets.install()
@@ -272,9 +275,18 @@ def _guarding(original: Callable[..., Any]) -> Callable[..., Any]:
         current = seen()
         if current is not None:
             current.unguarded += [guard for guard in guards if is_from_skip_guard_source(guard.originating_source)]
+            for guard in guards:
+                if kind_of(guard) == "ID_MATCH":
+                    asked = _is_asked_by_copy(sys._getframe(1))
+                    current.copied[source_of(guard)] = asked and current.copied.get(source_of(guard), True)
         original(*guards, skip=skip + 1)
 
     return install_guard
+
+
+def _is_asked_by_copy(caller: types.FrameType) -> bool:
+    """Whether `copy` asks for the address of what it copies: it keeps that in its memo, and gives it to nobody."""
+    return caller.f_code.co_name == "call_id" and getattr(caller.f_locals.get("tx"), "f_globals", None) is vars(copy)
 
 
 def _installing(original: Callable[..., Any]) -> Callable[..., Any]:
