@@ -285,4 +285,4 @@ _LINES = frozenset(
     co_firstlineno co_filename co_lines co_positions co_linetable tb_lineno f_lineno lineno extract_tb extract_stack
     """.split()
 )
-_UNSAID = frozenset("__hash__ __repr__ __subclasses__ __abstractmethods__ __flags__ isabstract".split())
+_UNSAID = frozenset("__hash__ __repr__ __abstractmethods__ __flags__ isabstract".split())

@@ -9,6 +9,7 @@ import enum
 import functools
 import re
 import types
+import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,6 +34,8 @@ _CALLED = (types.FunctionType, types.BuiltinFunctionType, type, *OPERATORS)
 _SEQUENCES, _SETS, _TABLES = (tuple, list, collections.deque), (set, frozenset), (dict, types.MappingProxyType)
 # Plain, too, and said by whoever says functions.
 _SAID = (slice, range, re.Pattern, torch.finfo, torch.iinfo, types.GenericAlias, types.UnionType)
+# Of annotations; what `typing` makes is no type of Python's before 3.14.
+ALIASES = (types.GenericAlias, types.UnionType, type(typing.Union[int, str]), type(typing.List[int]))  # noqa: UP006, UP007
 FIELD = type(vars(collections.namedtuple("_", "field"))["field"])  # of a named tuple: by its number
 _LARGEST = 2_000  # items: a table of labels, say; a container counts as ten, so that none is too deep
 

@@ -64,7 +64,7 @@ from .traced import (
     sourceless_facts,
 )
 from .values import Values
-from .world import Around
+from .world import Around, hooks_of_packages
 
 
 @describing_once()
@@ -118,7 +118,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     if seen.inlined.get(frame.code, frame.globals) is not frame.globals:
         raise Refused(f"it folds in {frame.code.co_name}, which two modules have alike")
-    refuse_chance(_codes(frame, seen), seen, followed | of_packages)
+    refuse_chance(_codes(frame, seen), seen, followed | of_packages | {*hooks_of_packages()})
     called = [
         [place_of(value, sources, live, table), texts.number(look.untraced[id(value)])]
         for value in seen.called.values()

@@ -28,6 +28,7 @@ from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operat
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import CHANCE, HARMLESS, STATEFUL, code_digest, function_name
 from .held import (
+    ALIASES,
     DESCRIPTORS,
     FIELD,
     NATIVE_CONSTANTS,
@@ -182,9 +183,8 @@ class Values:
         if isinstance(value, types.MethodType):
             return f"method:{self._held(value.__func__)} of {self._held(value.__self__)}"
         if isinstance(value, (types.GenericAlias, types.UnionType)):
-            return (
-                f"{type(value).__name__}:{self._held(getattr(value, '__origin__', None))} {self._held(value.__args__)}"
-            )
+            origin = self._held(getattr(value, "__origin__", None))
+            return f"{type(value).__name__}:{origin} {self._held(value.__args__)}"
         if isinstance(value, types.MethodWrapperType):
             return f"slot:{value.__name__} of {self._held(value.__self__)}"
         if isinstance(value, (types.BuiltinFunctionType, types.ModuleType, *DESCRIPTORS, *OPERATORS)):
@@ -237,7 +237,7 @@ class Values:
             return f"typing:{special._name}"
         if isinstance(value, typing.TypeVar):
             return f"typing:{value.__module__}.{value.__name__}"
-        if isinstance(value, (types.GenericAlias, types.UnionType)):  # of an annotation
+        if type(value) in ALIASES:
             inner = (getattr(value, "__origin__", None), *value.__args__)
             return f"{type(value).__name__}:{[*map(self.identity, inner)]}"
         if name_of(type(value)) == "numpy.ufunc" and getattr(sys.modules["numpy"], special.__name__, None) is value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import functools
 import importlib.util
 import sys
@@ -16,7 +17,7 @@ from ..torch_api.frames import state
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Refused
 from .codes import code_digest
-from .program import program
+from .program import is_installed, program
 from .record import FORMAT
 from .values import Values
 
@@ -38,7 +39,24 @@ def world(*, gpus: bool) -> Around:
     """Raises Refused in surroundings that no record speaks of. gpus: whether there may be any."""
     state.refuse_modes(gpus=gpus)
     words = {**state.words(), "ambient": _short(encode(sorted(map(list, ambient_state(True).items()))))}
+    words["abstract classes"] = "\n".join(hooks_of_packages().values())
     return Around(words, program())
+
+
+def hooks_of_packages() -> dict[types.CodeType, str]:
+    """What installed packages made Python's abstract classes answer (frozendict's `MutableMapping.__subclasshook__`),
+    by its code: it runs wherever a trace asks for an instance. Raises Refused.
+    """
+    found = {}
+    for cls in _ABSTRACT:
+        hook = vars(cls).get("__subclasshook__")
+        code = getattr(getattr(hook, "__func__", None), "__code__", None)
+        if code is not None and is_installed(code.co_filename):
+            found[code] = f"{cls.__name__} {Values().member(hook)}"
+    return found
+
+
+_ABSTRACT = [cls for cls in vars(collections.abc).values() if isinstance(cls, type)]
 
 
 def frame_key(frame: Frame, around: Around, values: Values) -> str:

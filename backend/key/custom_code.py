@@ -76,6 +76,10 @@ def _from_outside(name: str, value: Any) -> str:
     try:
         return source_digest(value, name, leaf=_part_of_torch)
     except Uncacheable as bad:
+        # A package that is loaded replaces it for every graph of the process (torch_geometric, tensordict).
+        package = (getattr(value, "__module__", None) or "").partition(".")[0]
+        if (text := function_of_package(value, package)) is not None:
+            return text
         raise Uncacheable(f"{bad} (it changes torch itself; its name for warmgraph.describe is {name!r})") from None
 
 

@@ -164,6 +164,9 @@ _OF_ALL = {
         _DICTS, "ConstDictVariable.getitem_const_raise_exception_if_absent", ("self", "tx", "arg"), _FRAMES
     ),
     "whether items are in tables": Patch(_DICTS, "ConstDictVariable.__contains__", ("self", "vt"), _FRAMES),
+    "methods of classes": Patch(
+        _USERS, "UserDefinedClassVariable.call_method", ("self", "tx", "name", "args", "kwargs"), _FRAMES
+    ),
     "attributes on classes": Patch(
         _USERS, "UserDefinedClassVariable.get_source_by_walking_mro", ("self", "tx", "name"), _FRAMES
     ),

@@ -88,7 +88,7 @@ def function_of_package(function: Any, name: str) -> str | None:
     """A function by the files of the package of that name. None where it is not the package's, or holds what is not."""
     if not isinstance(function, types.FunctionType):
         return None
-    held = _held_by(function, places_of(name), 0)
+    held = _held_by(function, places_of(name), name, 0)
     package = package_text(name) if held is not None else None
     return None if package is None else f"{held} of {package}"
 
@@ -98,12 +98,14 @@ def places_of(name: str) -> tuple[str, ...]:
     return tuple(str(Path(place)) + os.sep for place in getattr(sys.modules.get(name), "__path__", ()))
 
 
-def _held_by(value: Any, places: tuple[str, ...], depth: int) -> str | None:
-    """A function of the package's files with all that it holds: plain values, and others of these. None for others."""
+def _held_by(value: Any, places: tuple[str, ...], package: str, depth: int) -> str | None:
+    """A function of the package's files with all that it holds: plain values, others of these, and torch's functions.
+    None for others.
+    """
     if isinstance(value, _PLAIN):
         return repr(value)
     kind: Any = value if isinstance(value, type) else type(value)
-    own = kind.__module__.partition(".")[0] in _UNFOLLOWED
+    own = kind.__module__.partition(".")[0] == package
     place = f"{kind.__module__}.{kind.__qualname__}"
     if own and isinstance(value, (type, enum.Enum)):
         return f"{place} {getattr(value, '_name_', '')}"
@@ -111,6 +113,8 @@ def _held_by(value: Any, places: tuple[str, ...], depth: int) -> str | None:
         return None
     if isinstance(value, types.FunctionType):
         code = value.__code__
+        if depth and comes_with_torch(code.co_filename) and not value.__closure__:
+            return f"torch's {value.__module__}.{value.__qualname__} line {code.co_firstlineno}"
         if not code.co_filename.startswith(places or ("\0",)):
             return None
         place = f"{value.__module__}.{value.__qualname__} line {code.co_firstlineno}"
@@ -121,7 +125,7 @@ def _held_by(value: Any, places: tuple[str, ...], depth: int) -> str | None:
         held = [one for pair in fields for one in pair]
     else:
         return None
-    inner = [_held_by(one, places, depth + 1) for one in held]
+    inner = [_held_by(one, places, package, depth + 1) for one in held]
     return None if None in inner else f"{place} holds {inner}"
 
 
@@ -154,7 +158,10 @@ def _refuse_put_there(where: str, value: Any, name: str, places: tuple[str, ...]
     if isinstance(value, types.FunctionType):
         file = value.__code__.co_filename
         module = value.__module__ or ""
-        generated = file.startswith("<") and (module.partition(".")[0] == name or module.startswith("namedtuple_"))
+        own = module.partition(".")[0] == name
+        generated = file.startswith("<") and (own or module.startswith("namedtuple_"))
+        # Modules that the package itself writes, of a template, into a folder for temporary files (torch_geometric).
+        generated = generated or (own and getattr(sys.modules.get(module), "__file__", None) == file)
         if not (generated or file.startswith(places) or comes_with_torch(file) or any(p in file for p in _INSTALLED)):
             raise Uncacheable(f"{where} is not what {name} brought")
 

@@ -62,6 +62,8 @@ def to_plain(value: Any) -> Plain:
             return ["method", [to_plain(cls), name]]
     if isinstance(value, type) and stands_by_name(value):
         return ["class", [value.__module__, value.__qualname__]]
+    if kind is dict and (module := _module_with(value)) is not None:
+        return ["globals", module]
     raise Refused(f"a constant of {kind.__module__}.{kind.__qualname__}")
 
 
@@ -89,6 +91,18 @@ def named(module: str, path: str) -> Any:
             raise Refused(f"{module}.{path} is not there")
         found = vars(holder)[part]
     return found
+
+
+def _module_with(space: dict[Any, Any]) -> str | None:
+    """Of which module these are the globals: the frame makes a function there."""
+    name = space.get("__name__")
+    return name if type(name) is str and getattr(sys.modules.get(name), "__dict__", None) is space else None
+
+
+def _globals(name: str) -> dict[str, Any]:
+    if name not in sys.modules:
+        raise Refused(f"module {name} is not loaded")
+    return vars(sys.modules[name])
 
 
 def stands_by_name(value: Any) -> bool:
@@ -177,5 +191,6 @@ _READ: dict[str, Any] = {
     "t": _named_by_torch,
     "code": lambda content: code_from_plain(content, {}),
     "class": _class,
+    "globals": _globals,
     "method": _method,
 }

@@ -57,6 +57,7 @@ def install() -> None:
     patches.install("items of tables", _finding)
     patches.install("whether items are in tables", _finding)
     patches.install("constants", texts.making)
+    patches.install("methods of classes", _calling)
     patches.install("attributes on classes", _walking)
     patches.install("attributes on classes of objects", _walking)
     patches.install("nodes that run", running)
@@ -282,6 +283,17 @@ def _guarding(original: Callable[..., Any]) -> Callable[..., Any]:
         original(*guards, skip=skip + 1)
 
     return install_guard
+
+
+def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Which subclasses there are has guards where the class has a source."""
+
+    def call_method(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
+        if name == "__subclasses__" and not self.source:
+            note_chance(f"which subclasses {self.value.__name__} has: no source leads to it")
+        return original(self, tx, name, args, kwargs)
+
+    return call_method
 
 
 def _is_asked_by_copy(caller: types.FrameType) -> bool:
