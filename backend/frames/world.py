@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import functools
 import importlib.util
 import sys
@@ -10,7 +11,7 @@ import types
 from typing import Any
 
 from msgspec import Struct
-from warmgraph.hashing import ambient_state, encode, sha256_hex
+from warmgraph.hashing import Uncacheable, ambient_state, encode, function_of_package, sha256_hex
 from warmgraph.hashing import toolchain as installed
 
 from ..torch_api.frames import state
@@ -45,14 +46,15 @@ def world(*, gpus: bool) -> Around:
 
 def hooks_of_packages() -> dict[types.CodeType, str]:
     """What installed packages made Python's abstract classes answer (frozendict's `MutableMapping.__subclasshook__`),
-    by its code: it runs wherever a trace asks for an instance. Raises Refused.
+    by the package: it runs wherever a trace asks for an instance.
     """
     found = {}
     for cls in _ABSTRACT:
-        hook = vars(cls).get("__subclasshook__")
-        code = getattr(getattr(hook, "__func__", None), "__code__", None)
-        if code is not None and is_installed(code.co_filename):
-            found[code] = f"{cls.__name__} {Values().member(hook)}"
+        hook = getattr(vars(cls).get("__subclasshook__"), "__func__", None)
+        if type(hook) is types.FunctionType and is_installed(hook.__code__.co_filename):
+            with contextlib.suppress(Uncacheable):  # then whatever runs it is refused
+                text = function_of_package(hook, hook.__module__.partition(".")[0])
+                found |= {} if text is None else {hook.__code__: f"{cls.__name__} {text}"}
     return found
 
 

@@ -22,7 +22,7 @@ import torch
 
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.values import attributes_of, bound_cells
-from ..origin import comes_with_torch
+from ..origin import comes_with_torch, is_torch_or_stdlib
 from .facts import fact
 from .once import once_per_key
 
@@ -104,6 +104,12 @@ def _held_by(value: Any, places: tuple[str, ...], package: str, depth: int) -> s
     """
     if isinstance(value, _PLAIN):
         return repr(value)
+    if depth and isinstance(value, _METHODS) and isinstance(value.__self__, type):  # what it replaced
+        known = is_torch_or_stdlib(value.__self__.__module__) and is_torch_or_stdlib(_module_of(value))
+        return f"{value.__self__.__module__}.{value.__qualname__}" if known else None
+    if isinstance(value, type) and is_torch_or_stdlib(value.__module__):
+        there = getattr(sys.modules.get(value.__module__), value.__name__, None) is value
+        return f"{value.__module__}.{value.__name__}" if there else None
     kind: Any = value if isinstance(value, type) else type(value)
     own = kind.__module__.partition(".")[0] == package
     place = f"{kind.__module__}.{kind.__qualname__}"
@@ -127,6 +133,14 @@ def _held_by(value: Any, places: tuple[str, ...], package: str, depth: int) -> s
         return None
     inner = [_held_by(one, places, package, depth + 1) for one in held]
     return None if None in inner else f"{place} holds {inner}"
+
+
+def _module_of(method: Any) -> str | None:
+    function = getattr(method, "__func__", None)
+    return "builtins" if function is None else getattr(function, "__module__", None)
+
+
+_METHODS = (types.MethodType, types.BuiltinMethodType)
 
 
 def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:

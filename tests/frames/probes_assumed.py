@@ -1,17 +1,18 @@
-"""Probes of what a trace calls or asks at once: assumed constants, addresses that `copy` asks for, operators that are
-there.
+"""Probes of what a trace calls or asks at once: assumed constants, addresses that `copy` asks for, operators and
+subclasses that are there; and of functions that a frame makes for code that runs after a graph break.
 """
 
 from __future__ import annotations
 
 import copyreg
 import os
+import typing
 
 import torch
 from probe import put, set_
 
 SOURCE = """
-import copy, functools, os, torch, types
+import copy, functools, os, torch, types, typing
 FACTOR = 1.0
 TABLE = {"a": 2.0, "b": 3.0}
 @torch._dynamo.assume_constant_result
@@ -67,6 +68,31 @@ def keeps(x):
 def addresses(x): return x + (id(CONFIG) % 7)
 def copied(x): return x * copy.copy(CONFIG).scale
 NOTE = types.SimpleNamespace(sparse=2.0, name="a")
+class Kinds: scale = 2.0
+class First(Kinds): scale = 3.0
+class Second(First): pass
+KNOWN = {}
+def finds(x):
+    if type(x) in KNOWN: return x * KNOWN[type(x)]
+    waiting, scale = Kinds.__subclasses__(), 0.0
+    while waiting:
+        one = waiting.pop()
+        waiting += one.__subclasses__()
+        scale += one.scale
+    return x * scale
+def inner_scale(): return FACTOR
+def breaks(x, by=3.0):
+    def inner(y, n=2.0): return y * FACTOR * n * by * inner_scale()
+    torch._dynamo.graph_break()
+    return inner(x) + 1
+def hands(x):
+    k = x + 1
+    def inner(y): return y + k * FACTOR
+    torch._dynamo.graph_break()
+    return inner(x)
+OPTIONAL = typing.Optional[int]
+def annotated(x, y: typing.Optional[int] = None, z: typing.List[int] = ()): return x
+def reads(x): return x * 2 if annotated.__annotations__["y"] is OPTIONAL else x * 3
 def there(x):
     names = NOTE.sparse * len(NOTE.name)
     return x * names if hasattr(torch.ops.warmgraph_probe, "nothing") else x * names * 3
@@ -144,5 +170,24 @@ assumed("keeps", "nothing", refused="", random=True)
 assumed("addresses", "nothing", refused="identity", random=True)
 assumed("copied", "nothing", restores=True)
 assumed("copied", "an attribute", change=set_("m.CONFIG.scale", 7.0))
+assumed("finds", "nothing", restores=True)
+assumed("finds", "one more", edit=("KNOWN = {}", "class Third(Kinds): pass\nKNOWN = {}"))
+assumed("finds", "one more beneath", edit=("KNOWN = {}", "class Third(Second): pass\nKNOWN = {}"))
+assumed(
+    "finds", "made later", change=lambda s: setattr(s, "kept", type("Late", (s.m.First,), {"scale": 9.0})), after=False
+)
+assumed("finds", "a value", change=set_("m.Second.scale", 9.0))
+assumed("finds", "what is known", change=lambda s: s.m.KNOWN.update({torch.Tensor: 9.0}))
+assumed("breaks", "nothing", restores=True)
+assumed("breaks", "a global", change=set_("m.FACTOR", 9.0))
+assumed("breaks", "its code", edit=("return y * FACTOR * n * by * inner", "return y - FACTOR * n * by * inner"))
+assumed("breaks", "its default", edit=("n=2.0", "n=4.0"))
+assumed("breaks", "a default that it holds", edit=("by=3.0", "by=4.0"))
+assumed("breaks", "what it calls", change=lambda s: setattr(s.m, "inner_scale", lambda: 9.0))
+assumed("hands", "nothing", restores=True)
+assumed("hands", "a global", change=set_("m.FACTOR", 9.0))
+assumed("reads", "nothing", restores=True)
+assumed("reads", "another", change=lambda s: s.m.annotated.__annotations__.update(y=typing.Optional[str]))  # noqa: UP045
+assumed("reads", "another in the code", edit=("y: typing.Optional[int]", "y: typing.Optional[float]"))
 assumed("there", "nothing", restores=True)
 assumed("there", "it is there", change=defining, after=False)

@@ -163,6 +163,6 @@ carried(
     "one more",
     "class Derived(Base): pass",
     "class Derived(Base): pass\nclass More(Base): pass",
-    refused="__sub",
+    refused="which subclasses",
 )
 carried("prints", "nothing", agrees=True, refused="comptime")

@@ -1,5 +1,7 @@
 """Frames between processes that differ in what none can change of itself: hash seed, devices, where a file lies."""
 
+import time
+
 import pytest
 
 HEAD = """
@@ -372,3 +374,41 @@ def test_of_several_records_the_nearest_is_told(run_python, order):
     [told] = run_python(NEAREST, "a", "seventy")
     assert "factor" in told
     assert "kind" not in told
+
+
+HOOKING = """
+import collections.abc
+held = {"name": %r}
+def hook(cls, kind):
+    return True if cls is collections.abc.MutableMapping and kind.__name__ == held["name"] else NotImplemented
+def install(): collections.abc.MutableMapping.__subclasshook__ = classmethod(hook)
+install()
+"""
+WITH_HOOK = (
+    HEAD
+    + """
+import collections.abc
+sys.path.append(sys.argv[1])
+if sys.argv[2] != "plain":
+    import wghooking
+class Odd: pass
+def f(x, one): return x * (2 if isinstance(one, collections.abc.MutableMapping) else 3)
+print(json.dumps([torch.compile(f, backend="warmgraph")(torch.ones(2), Odd()).tolist(), warmgraph.stats()["restored"]]))
+"""
+)
+
+
+def test_what_a_package_makes_abstract_classes_answer_is_compared(run_python, tmp_path):
+    """frozendict, which einx imports, answers for each mapping."""
+    packages = tmp_path / "site-packages"
+    (folder := packages / "wghooking").mkdir(parents=True)
+    (installed := packages / "wghooking-1.0.dist-info").mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: wghooking\nVersion: 1.0\n")
+    file = folder / "__init__.py"
+    file.write_text(HOOKING % "Odd")
+    time.sleep(1.5)  # a process says nothing of files that are as young as it is
+    for way, found in (("hooked", [[2.0, 2.0], 0]), ("hooked", [[2.0, 2.0], 1]), ("plain", [[3.0, 3.0], 0])):
+        assert run_python(WITH_HOOK, packages, way) == found
+    file.write_text(HOOKING % "Even")
+    time.sleep(1.5)
+    assert run_python(WITH_HOOK, packages, "hooked") == [[3.0, 3.0], 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import time
@@ -200,3 +201,48 @@ def test_a_kernel_that_a_user_gave_an_operator_of_a_package_is_no_part_of_it(pac
     assert len({keyed().id, found[0].id, found[1].id} - {None}) == 3
     assert "(AutogradCPU)" in found[2].why
     assert "(AutogradCPU)" in found[3].why
+
+
+def test_a_function_of_torchs_that_a_package_replaced_is_known_by_it(
+    package: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch_geometric's `index_select` and tensordict's vmap reach code that no walk follows, in every program."""
+
+    def graph() -> Any:
+        (found,) = trace(lambda x: x + 1, X).graphs
+        return found
+
+    package(2)
+    module = importlib.import_module("wgpack")
+    monkeypatch.setattr(torch, "index_select", module.fast)
+    first = graph()
+    assert first.id is not None, first.why
+    assert graph().id == first.id
+    monkeypatch.setattr(torch, "index_select", module.slow)
+    assert graph().id not in (None, first.id)
+    monkeypatch.setattr(torch, "index_select", module.around(torch.nn.functional.relu))
+    assert graph().id not in (None, first.id)
+    monkeypatch.setattr(torch, "index_select", module.around(lambda x: x * time.time()))
+    assert "it changes torch itself" in graph().why
+    monkeypatch.setattr(torch, "index_select", module.fast)
+    package(3)
+    assert graph().id not in (None, first.id)
+
+
+def test_modules_that_a_package_writes_are_its_own(library: Any, tmp_path: Path) -> None:
+    """Of a template, into a folder for temporary files, as torch_geometric does for each kind of layer."""
+    place = tmp_path / "made.py"
+    place.write_text("def propagate(x): return x")
+    spec = importlib.util.spec_from_file_location("wgpack.asking_propagate", place)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[made.__name__] = made
+    try:
+        spec.loader.exec_module(made)
+        library.Layer = type("Layer", (), {"__module__": library.__name__, "propagate": made.propagate})
+        assert source_digest(library.helper, "f")
+        library.Layer.propagate = lambda x: x
+        with pytest.raises(Uncacheable, match="is not what wgpack brought"):
+            source_digest(library.helper, "f")
+    finally:
+        del sys.modules[made.__name__]
