@@ -184,7 +184,8 @@ _TOLD = frozenset(
     torch.backends.cuda.is_flash_attention_available
     torch._C._get_flash_sdp_enabled torch._C._get_mem_efficient_sdp_enabled torch._C._get_math_sdp_enabled
     torch._C._get_cudnn_sdp_enabled torch._C._get_overrideable_sdp_enabled torch._C._is_autocast_available
-    torch._C._are_functorch_transforms_active torch._C._log_api_usage_once
+    torch._C._are_functorch_transforms_active torch._C._log_api_usage_once torch.functional.broadcast_shapes
+    torch.sym_int torch.sym_float torch.sym_max torch.sym_min torch.sym_sum torch.sym_not torch.sym_sqrt
     torch._functorch.predispatch.lazy_load_decompositions torch.autograd.forward_ad._maybe_load_decompositions
     """.split()
 )
