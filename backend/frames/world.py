@@ -48,7 +48,7 @@ def hooks_of_packages() -> dict[types.CodeType, str]:
     """What installed packages made Python's abstract classes answer (frozendict's `MutableMapping.__subclasshook__`),
     by the package: it runs wherever a trace asks for an instance.
     """
-    found = {}
+    found: dict[types.CodeType, str] = {}
     for cls in _ABSTRACT:
         hook = getattr(vars(cls).get("__subclasshook__"), "__func__", None)
         if type(hook) is types.FunctionType and is_installed(hook.__code__.co_filename):
