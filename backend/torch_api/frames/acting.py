@@ -77,15 +77,15 @@ def assuming(original: Callable[..., Any]) -> Callable[..., Any]:
     Dynamo leaves the result among the globals of the frame as well, under the function's name or one like it.
     """
 
-    def store(tx: Any, function: Any, name: str, args: Any, kwargs: Any) -> Any:
+    def store(tx: Any, function: Any, called: str, args: Any, kwargs: Any) -> Any:
         current, space = seen(), tx.output.global_scope
-        if current is None:
-            return original(tx, function, name, args, kwargs)
         before = set(space)
 
         def call(*given: Any, **named: Any) -> Any:
             with paused():
                 found = function(*given, **named)
+            if current is None:
+                return found
             try:
                 said: Any = [to_plain(given), {key: to_plain(one) for key, one in named.items()}, to_plain(found)]
             except Refused as why:
@@ -94,9 +94,10 @@ def assuming(original: Callable[..., Any]) -> Callable[..., Any]:
             return found
 
         try:
-            return original(tx, call, name, args, kwargs)
+            return original(tx, call, called, args, kwargs)
         finally:
-            _left.setdefault(id(space), (space, {}))[1].update({key: space[key] for key in space.keys() - before})
+            fresh = (space.keys() - before) & tx.output.nn_modules.keys()
+            _left.setdefault(id(space), (space, {}))[1].update({name: space[name] for name in fresh})
 
     return store
 
