@@ -67,7 +67,10 @@ def _constant(value: Any) -> tuple[Any, ...]:
 
 def function_name(function: Any) -> str:
     """Where a function says it is from, and where it looks for globals: `functools.wraps` lends it another's module."""
-    return f"{function.__module__}.{function.__qualname__} {function.__name__} {function.__globals__.get('__name__')}"
+    space = function.__globals__
+    module = str(space.get("__name__"))
+    other = "" if getattr(sys.modules.get(module), "__dict__", None) is space else " of another module"
+    return f"{function.__module__}.{function.__qualname__} {function.__name__} {module}{other}"
 
 
 def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:

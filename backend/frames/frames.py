@@ -12,6 +12,7 @@ from msgspec import Struct
 from ..collection import make_old, uncollected
 from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
+from ..torch_api.frames.acting import asking_once
 from ..torch_api.frames.hook import Frame, when_guarded
 from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.ran import noting
@@ -34,6 +35,7 @@ class Frames(Struct):
     engine: Any
     refusal: Callable[..., Any]
 
+    @asking_once()
     def compile(self, frame: Frame, trace: Callable[[], Any]) -> Any:
         report = FrameReport(self.engine.journal, place_of(frame), self.engine.compiler.name)
         keyed = self._try(report, "key", lambda: self._key(frame))

@@ -18,7 +18,7 @@ from warmgraph.hashing import Uncacheable, encode
 
 from ..key.triton_kernels import kernel_text
 from ..torch_api import compile as compat
-from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.plain import Refused, stands_by_name
 from ..torch_api.frames.state import HigherOrderOperator, autocast_text, ranks_text
 from ..torch_api.operators import overload_names
 from .classes import is_heap_type, name_of
@@ -169,15 +169,15 @@ def leaves(value: Any) -> list[Any] | None:
 
 
 def copied_classes(value: Any) -> dict[str, Any] | None:
-    """Of Python's table of how objects are copied (`copyreg`): name of the class -> function, of the program's. None
-    for anything else. What torch imports to compile, and not to load, has its classes there as well.
+    """Of Python's table of how objects are copied (`copyreg`): name of the class -> function. None for anything else.
+
+    What stands on these classes does not count (of sympy's that is another thing in each process). Raises Refused.
     """
     if value is not copyreg.dispatch_table:
         return None
-    return {name_of(cls): how for cls, how in value.items() if not cls.__module__.startswith(_OF_COMPILING)}
-
-
-_OF_COMPILING = ("sympy.", "numpy.")
+    if others := [cls for cls in value if not (stands_by_name(cls) or name_of(cls) == "numpy._DTypeMeta")]:
+        raise Refused(f"copyreg has {name_of(others[0])}, which no name leads to")
+    return {name_of(cls): how for cls, how in value.items()}
 
 
 def in_order(items: Any, texts: list[str]) -> list[str]:

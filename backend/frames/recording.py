@@ -164,7 +164,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         inlined=[[module, path, texts.number(text)] for module, path, text in inlined],
         optimizers=optimizers_of(seen, table),
         called=called,
-        assumed=list({repr(row): row for row in assumed}.values()),
+        assumed=assumed,
         sizes=[[table.number(source), *one] for source, one in known.items() if source in table],
         key_order=[table.number(source) for source in key_order],
         alias=[dynamo.pack_alias(guard, table) for guard in graph.aotautograd_guards],
@@ -207,7 +207,7 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
 
 def _only_copied(seen: Seen, bytecode: types.CodeType, live: Live) -> set[Source]:
     """Sources of values of which only `copy` asks which object they are. Raises Refused where that comes out."""
-    found = {source for source, only in seen.copied.items() if only}
+    found = {source for source, only in seen.copied.items() if only and not seen.shows_memo}
     places = {id(live(source)) for source in found}
     if places and any(
         type(one) is int and one in places for code in (bytecode, *nested(bytecode)) for one in code.co_consts

@@ -17,6 +17,7 @@ from warmgraph.hashing import describing_once
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
+from ..torch_api.frames.acting import ask
 from ..torch_api.frames.dynamic_sizes import may_be_told, profile_scope
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.optimizers import prepare
@@ -187,10 +188,12 @@ def _compare(
 
 def _call_again(record: Record, sources: list[Source], look: Looking) -> None:
     """Functions marked with `assume_constant_result`, as a trace would call them."""
+    used: set[int] = set()
     for number, given, named_ones, was in record.assumed:
         function = look.live(sources[number])
+        arguments = from_plain(given), {key: from_plain(one) for key, one in named_ones.items()}
         try:
-            now = to_plain(function(*from_plain(given), **{key: from_plain(one) for key, one in named_ones.items()}))
+            now = to_plain((ask(function, *arguments, [given, named_ones], used),))
         except Exception as error:  # noqa: BLE001 - of the user's code
             raise Refused(f"{sources[number].name}, an assumed constant: {error!r:.200}") from None
         _same(str(was), str(now), "an assumed constant", sources[number])

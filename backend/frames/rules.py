@@ -303,6 +303,7 @@ def space_text(space: Mapping[str, Any], asked: Collection[str], looked_for: Col
     module = str(space.get("__name__", ""))
     if is_known(module):
         names = [name for name in names if name in looked_for or not isinstance(space[name], types.ModuleType)]
+    if space is vars(torch.ops):
         names = [name for name in names if not is_namespace_of_operators(space[name])]
     if "__getattr__" in space and "__getattr__" not in asked:
         names.append("__getattr__")

@@ -275,7 +275,7 @@ def assumed_row(function: Any, said: Any, sources: Iterable[Source], live: Live,
     """[source, arguments, named ones, result] of a function that a restore calls again. Raises Refused."""
     name = getattr(function, "__qualname__", "a function")
     found = next((source for source in sources if source.name and live(source) is function), None)
-    if found is None or isinstance(said, str):
-        why = said if isinstance(said, str) else "no source leads to it"
+    if found is None or said is None:
+        why = "no source leads to it" if said is not None else "other state around it, or no plain values"
         raise Refused(f"{name} is assume_constant_result, and cannot be asked again: {why}")
     return [table.number(found), *said]

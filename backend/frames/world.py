@@ -18,7 +18,7 @@ from ..torch_api.frames import state
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Refused
 from .codes import code_digest
-from .program import is_installed, program
+from .program import program
 from .record import FORMAT
 from .values import Values
 
@@ -45,19 +45,21 @@ def world(*, gpus: bool) -> Around:
 
 
 def hooks_of_packages() -> dict[types.CodeType, str]:
-    """What installed packages made Python's abstract classes answer (frozendict's `MutableMapping.__subclasshook__`),
-    by the package: it runs wherever a trace asks for an instance.
+    """What packages made Python's abstract classes answer (frozendict's `MutableMapping.__subclasshook__`), by the
+    package: it runs wherever a trace asks for an instance.
     """
     found: dict[types.CodeType, str] = {}
     for cls in _ABSTRACT:
         hook = getattr(vars(cls).get("__subclasshook__"), "__func__", None)
-        if type(hook) is types.FunctionType and is_installed(hook.__code__.co_filename):
+        package = (getattr(hook, "__module__", None) or "").partition(".")[0]
+        if type(hook) is types.FunctionType and package in _HOOKING:
             with contextlib.suppress(Uncacheable):  # then whatever runs it is refused
-                text = function_of_package(hook, hook.__module__.partition(".")[0])
+                text = function_of_package(hook, package)
                 found |= {} if text is None else {hook.__code__: f"{cls.__name__} {text}"}
     return found
 
 
+_HOOKING = ("frozendict",)  # einx imports it; what it answers depends on nothing that a program sets
 _ABSTRACT = [cls for cls in vars(collections.abc).values() if isinstance(cls, type)]
 
 

@@ -76,11 +76,15 @@ def _from_outside(name: str, value: Any) -> str:
     try:
         return source_digest(value, name, leaf=_part_of_torch)
     except Uncacheable as bad:
-        # A package that is loaded replaces it for every graph of the process (torch_geometric, tensordict).
         package = (getattr(value, "__module__", None) or "").partition(".")[0]
-        if (text := function_of_package(value, package)) is not None:
+        if package in _REPLACING and (text := function_of_package(value, package)) is not None:
             return text
         raise Uncacheable(f"{bad} (it changes torch itself; its name for warmgraph.describe is {name!r})") from None
+
+
+# Packages that replace functions of torch's as they are loaded, for every graph of the process, and reach code that no
+# walk follows. Of what a program sets there (other than plain values) nothing changes how a graph is compiled.
+_REPLACING = frozenset({"torch_geometric", "tensordict"})
 
 
 def _part_of_torch(value: Any) -> str | None:

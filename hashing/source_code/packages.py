@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import sys
+import tempfile
 import time
 import types
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,7 @@ from ..encoding.values import attributes_of, bound_cells
 from ..origin import comes_with_torch, is_torch_or_stdlib
 from .facts import fact
 from .once import once_per_key
+from .references import meaning
 
 _MOST_BYTES = 64 << 20
 _UNFOLLOWED = frozenset({"torchao"})
@@ -105,7 +107,7 @@ def _held_by(value: Any, places: tuple[str, ...], package: str, depth: int) -> s
     if isinstance(value, _PLAIN):
         return repr(value)
     if depth and isinstance(value, _METHODS) and isinstance(value.__self__, type):  # what it replaced
-        known = is_torch_or_stdlib(value.__self__.__module__) and is_torch_or_stdlib(_module_of(value))
+        known = is_torch_or_stdlib(value.__self__.__module__) and _is_known_code(value)
         return f"{value.__self__.__module__}.{value.__qualname__}" if known else None
     if isinstance(value, type) and is_torch_or_stdlib(value.__module__):
         there = getattr(sys.modules.get(value.__module__), value.__name__, None) is value
@@ -135,9 +137,13 @@ def _held_by(value: Any, places: tuple[str, ...], package: str, depth: int) -> s
     return None if None in inner else f"{place} holds {inner}"
 
 
-def _module_of(method: Any) -> str | None:
+def _is_known_code(method: Any) -> bool:
+    """By its file: `functools.wraps` lends a function another one's module."""
     function = getattr(method, "__func__", None)
-    return "builtins" if function is None else getattr(function, "__module__", None)
+    if function is None:
+        return True
+    file = function.__code__.co_filename if isinstance(function, types.FunctionType) else ""
+    return (file.startswith("<frozen ") or comes_with_torch(file)) and not function.__closure__
 
 
 _METHODS = (types.MethodType, types.BuiltinMethodType)
@@ -154,10 +160,31 @@ def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:
             if _is_plain(value) or (key.isupper() and type(value) in (dict, list) and _is_plain(_items(value))):
                 yield f"{module}.{key}={value!r}"
             elif isinstance(value, type) and (value.__module__ or "").partition(".")[0] == name:
-                for member, function in vars(value).items():
-                    _refuse_put_there(f"{module}.{key}.{member}", getattr(function, "__func__", function), name, places)
+                for member, held_there in vars(value).items():
+                    function = getattr(held_there, "__func__", held_there)
+                    if (text := _written_text(function, name)) is not None:
+                        yield f"{module}.{key}.{member} {text}"
+                    else:
+                        _refuse_put_there(f"{module}.{key}.{member}", function, name, places)
+            elif (text := _written_text(value, name)) is not None:
+                yield f"{module}.{key} {text}"
             else:
                 _refuse_put_there(f"{module}.{key}", value, name, places)
+
+
+def _written_text(value: Any, name: str) -> str | None:
+    """A function by its code, in a module that the package itself wrote, of a template, into a folder for temporary
+    files (torch_geometric's for each kind of layer). None for others.
+    """
+    module = (getattr(value, "__module__", None) or "") if isinstance(value, types.FunctionType) else ""
+    if (
+        module.partition(".")[0] != name
+        or getattr(sys.modules.get(module), "__file__", None) != value.__code__.co_filename
+    ):
+        return None
+    if not value.__code__.co_filename.startswith(tempfile.gettempdir()) or value.__closure__:
+        return None
+    return hashlib.sha256(meaning(value.__code__).encode()).hexdigest()[:16]
 
 
 def _is_plain(value: Any) -> bool:
@@ -172,10 +199,7 @@ def _refuse_put_there(where: str, value: Any, name: str, places: tuple[str, ...]
     if isinstance(value, types.FunctionType):
         file = value.__code__.co_filename
         module = value.__module__ or ""
-        own = module.partition(".")[0] == name
-        generated = file.startswith("<") and (own or module.startswith("namedtuple_"))
-        # Modules that the package itself writes, of a template, into a folder for temporary files (torch_geometric).
-        generated = generated or (own and getattr(sys.modules.get(module), "__file__", None) == file)
+        generated = file.startswith("<") and (module.partition(".")[0] == name or module.startswith("namedtuple_"))
         if not (generated or file.startswith(places) or comes_with_torch(file) or any(p in file for p in _INSTALLED)):
             raise Uncacheable(f"{where} is not what {name} brought")
 

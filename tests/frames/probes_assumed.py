@@ -36,6 +36,30 @@ def unpacks(x):
 @torch._dynamo.assume_constant_result
 def makes(): return [FACTOR]
 def lists(x): return x * makes()[0]
+COUNT = [0]
+@torch._dynamo.assume_constant_result
+def counted():
+    COUNT[0] += 1
+    return COUNT[0]
+def counts(x): return x * counted() + counted() * 10
+@torch._dynamo.assume_constant_result
+def grad(): return 2.0 if torch.is_grad_enabled() else FACTOR
+def under(x):
+    with torch.no_grad(): return x * grad()
+@torch._dynamo.assume_constant_result
+def gives_class(): return Kinds
+def of_a_class(x): return x * gives_class().scale
+class Shown:
+    v = 2.0
+    def __deepcopy__(self, memo):
+        made = Shown()
+        made.keys = len(memo), list(memo)[:1]
+        return made
+SHOWN = [Shown()]
+def shows(x):
+    made = copy.deepcopy(SHOWN)[0]
+    return x * made.v, made.keys
+def there_beside(x): return x * 2 if hasattr(torch, "wg_alias") else x * 3
 class Holder:
     @torch._dynamo.assume_constant_result
     def value(self): return FACTOR
@@ -103,6 +127,9 @@ def assumed(entry, name, **more):
     put(f"assumed: {entry}, {name}", SOURCE, entry, **more)
 
 
+own = {"as_is": True, "args": lambda scene: (torch.arange(4.0),)}
+
+
 def reducing(scene):
     copyreg.pickle(scene.m.Config, lambda one: (scene.m.Inner, ()))
 
@@ -144,7 +171,13 @@ assumed("asks_cached", "a global that it reads", change=set_("m.FACTOR", 0.25), 
 assumed("gives", "nothing", refused="Dynamo left among its globals", agrees=True)
 assumed("unpacks", "nothing", restores=True)
 assumed("unpacks", "a global that it reads", change=set_("m.FACTOR", 4.0), after=False)
-assumed("lists", "a global that it reads", change=set_("m.FACTOR", 4.0), after=False)
+assumed("lists", "nothing", refused="no plain values", agrees=True)
+assumed("under", "nothing", refused="other state around it", agrees=True)
+assumed("of_a_class", "nothing", refused="no plain values", agrees=True)
+assumed("counts", "another start", change=lambda s: s.m.COUNT.__setitem__(0, 5), after=False, **own)
+assumed("counts", "nothing", restores=True, **own)
+assumed("shows", "nothing", refused="", random=True)
+assumed("there_beside", "another name", change=lambda s: setattr(torch, "wg_alias", torch.ops.wg_beside), after=False)
 assumed("method", "nothing", refused="no source leads to it", agrees=True)
 assumed("of_an_object", "nothing", restores=True)
 assumed("of_an_object", "a global that it reads", change=set_("m.FACTOR", 4.0), after=False)

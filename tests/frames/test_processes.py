@@ -390,7 +390,7 @@ WITH_HOOK = (
 import collections.abc
 sys.path.append(sys.argv[1])
 if sys.argv[2] != "plain":
-    import wghooking
+    import frozendict
 class Odd: pass
 def f(x, one): return x * (2 if isinstance(one, collections.abc.MutableMapping) else 3)
 print(json.dumps([torch.compile(f, backend="warmgraph")(torch.ones(2), Odd()).tolist(), warmgraph.stats()["restored"]]))
@@ -401,9 +401,9 @@ print(json.dumps([torch.compile(f, backend="warmgraph")(torch.ones(2), Odd()).to
 def test_what_a_package_makes_abstract_classes_answer_is_compared(run_python, tmp_path):
     """frozendict, which einx imports, answers for each mapping."""
     packages = tmp_path / "site-packages"
-    (folder := packages / "wghooking").mkdir(parents=True)
-    (installed := packages / "wghooking-1.0.dist-info").mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: wghooking\nVersion: 1.0\n")
+    (folder := packages / "frozendict").mkdir(parents=True)
+    (installed := packages / "frozendict-1.0.dist-info").mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: frozendict\nVersion: 1.0\n")
     file = folder / "__init__.py"
     file.write_text(HOOKING % "Odd")
     time.sleep(1.5)  # a process says nothing of files that are as young as it is

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from warmgraph.backend.key import custom_code
 from warmgraph.hashing import Uncacheable, source_digest
 from warmgraph.hashing.source_code import packages
 
@@ -215,6 +216,8 @@ def test_a_function_of_torchs_that_a_package_replaced_is_known_by_it(
     package(2)
     module = importlib.import_module("wgpack")
     monkeypatch.setattr(torch, "index_select", module.fast)
+    assert "it changes torch itself" in graph().why  # what a program may set in it is unknown
+    monkeypatch.setattr(custom_code, "_REPLACING", frozenset({"wgpack"}))
     first = graph()
     assert first.id is not None, first.why
     assert graph().id == first.id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
 from typing import Any
@@ -18,9 +19,10 @@ from warmgraph.hashing import called_as_it_is, is_allowed_call, looking_once, un
 from ..compile import no_dispatch_modes
 from ..operators import OpOverload, OpOverloadPacket, called
 from .fakes import CONSTANTS, plain_codes
-from .plain import Refused, to_plain
+from .plain import Plain, to_plain
 from .ran import is_foreign, noting, paused
 from .seen import Seen, note_chance, seen
+from .state import convert_frame
 
 # How torch's own `mark_static` (of which `flex_attention` asks) makes a size fixed: it is so in the record.
 _BY_TORCH = ("G['__import_torch_dot__dynamo_dot_decorators'].comptime", "G['__import_torch_dot__dynamo_dot_comptime']")
@@ -82,15 +84,13 @@ def assuming(original: Callable[..., Any]) -> Callable[..., Any]:
         before = set(space)
 
         def call(*given: Any, **named: Any) -> Any:
-            with paused():
-                found = function(*given, **named)
-            if current is None:
-                return found
-            try:
-                said: Any = [to_plain(given), {key: to_plain(one) for key, one in named.items()}, to_plain(found)]
-            except Refused as why:
-                said = str(why)
-            current.assumed.append((function, said))
+            arguments = _fixed([given, named])
+            found = ask(function, given, named, arguments)
+            if current is not None:
+                state = convert_frame.initial_global_state
+                result = _fixed([(found,)]) if state is not None and state.check() else None
+                said = None if arguments is None or result is None else [*arguments, *result]
+                current.assumed.append((function, said))
             return found
 
         try:
@@ -102,6 +102,48 @@ def assuming(original: Callable[..., Any]) -> Callable[..., Any]:
     return store
 
 
+def _fixed(values: list[Any]) -> Plain | None:
+    """As plain data, where nobody can change them and all that they are is in it (a nan has a sign besides)."""
+    if not all(all(map(_is_fixed, one.values())) if type(one) is dict else _is_fixed(one) for one in values):
+        return None
+    return [{k: to_plain(v) for k, v in one.items()} if type(one) is dict else to_plain(one) for one in values]
+
+
+def _is_fixed(value: Any) -> bool:
+    return all(map(_is_fixed, value)) if type(value) is tuple else type(value) in CONSTANTS and value == value
+
+
+@contextlib.contextmanager
+def asking_once() -> Iterator[None]:
+    """While one frame is compiled: what a restore has asked in vain, the trace is not to ask again."""
+    before, _thread.answers = getattr(_thread, "answers", None), []
+    try:
+        yield
+    finally:
+        _thread.answers = before
+
+
+def ask(function: Any, given: Any, named: Any, arguments: Plain | None, used: set[int] | None = None) -> Any:
+    """What an assumed constant is. arguments: as plain data. used: numbers of answers that a restore has taken, which
+    others may take after it; a trace takes them for good.
+    """
+    answers = getattr(_thread, "answers", None) or []
+    for number, (one, said, found) in enumerate(answers):
+        if one is function and said == arguments is not None and number not in (used or ()):
+            if used is None:
+                del answers[number]
+            else:
+                used.add(number)
+            return found
+    with paused():
+        found = function(*given, **named)
+    if used is not None and getattr(_thread, "answers", None) is not None:
+        used.add(len(_thread.answers))
+        _thread.answers.append((function, arguments, found))
+    return found
+
+
+_thread = threading.local()
 _left: dict[int, tuple[Any, dict[str, Any]]] = {}  # by the id of a module's globals, which are kept alive
 
 

@@ -34,9 +34,10 @@ class Seen(Struct):
     that it asked modules for. owners: the class on which Dynamo found an attribute last, by the attribute's id and
     name. operators: custom ones whose fakes ran. called: functions of the user's, by id, that its graphs call as they
     are. assumed: what `assume_constant_result` called and folded in: the function; its arguments and what it gave as
-    plain data, or why they are none. copied: sources of values whose address was asked for, and whether `copy` alone
-    did. untraced: of functions that are called, and of tensors that wrap others, what was said of their code before
-    any of it ran, by id; known: what was looked at for that. shuffled: whether it went over a set of texts that it
+    plain data, or None where they are none. copied: sources of values whose address was asked for, and whether `copy`
+    alone did; shows_memo: whether code of the user's is given those addresses. untraced: of functions that are called,
+    and of tensors that wrap others, what was said of their code before any of it ran, by id; known: what was looked at
+    for that. shuffled: whether it went over a set of texts that it
     made. graphs: by backend id, for each piece of a compiled graph where it is kept, or why it is not. ranks: sources
     of meshes and groups of ranks that its graphs take. optimizers: of each whose groups it asked for, by source, how
     it had the state made.
@@ -56,6 +57,7 @@ class Seen(Struct):
     called: dict[int, Any] = field(default_factory=dict)
     assumed: list[tuple[Any, Any]] = field(default_factory=list)
     copied: dict[Any, bool] = field(default_factory=dict)
+    shows_memo: bool = False
     untraced: dict[int, tuple[Any, str]] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict)
     operators: set[str] = field(default_factory=set)

@@ -81,6 +81,7 @@ def _inlining(original: Callable[..., Any]) -> Callable[..., Any]:
             sourced = getattr(called, "source", None) or getattr(called, "source_fn", None)
             if isinstance(function, types.FunctionType) and not sourced:
                 current.functions[id(function)] = function
+            current.shows_memo = current.shows_memo or _shows_memo(self)
 
     return init
 
@@ -294,6 +295,16 @@ def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, tx, name, args, kwargs)
 
     return call_method
+
+
+def _shows_memo(inlined: Any) -> bool:
+    """Whether a `__deepcopy__` of the user's is called, or `copy` from outside with a memo: it has addresses in it."""
+    if inlined.f_code.co_name == "__deepcopy__":
+        return True
+    memo = inlined.symbolic_locals.get("memo") if inlined.f_globals is vars(copy) else None
+    if memo is None or inlined.parent.f_globals is vars(copy):
+        return False
+    return not (memo.is_python_constant() and memo.as_python_constant() is None)
 
 
 def _is_asked_by_copy(caller: types.FrameType) -> bool:
