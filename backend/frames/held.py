@@ -18,7 +18,7 @@ from warmgraph.hashing import Uncacheable, encode
 
 from ..key.triton_kernels import kernel_text
 from ..torch_api import compile as compat
-from ..torch_api.frames.plain import Refused, stands_by_name
+from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, autocast_text, ranks_text
 from ..torch_api.operators import overload_names
 from .classes import is_heap_type, name_of
@@ -175,9 +175,10 @@ def copied_classes(value: Any) -> dict[str, Any] | None:
     """
     if value is not copyreg.dispatch_table:
         return None
-    if others := [cls for cls in value if not (stands_by_name(cls) or name_of(cls) == "numpy._DTypeMeta")]:
-        raise Refused(f"copyreg has {name_of(others[0])}, which no name leads to")
-    return {name_of(cls): how for cls, how in value.items()}
+    found = {name_of(cls): how for cls, how in value.items()}
+    if len(found) < len(value) or any("<locals>" in name for name in found):
+        raise Refused("copyreg has a class of which no name says which it is")
+    return found
 
 
 def in_order(items: Any, texts: list[str]) -> list[str]:
