@@ -263,7 +263,7 @@ def _cells(function: types.FunctionType) -> Iterator[Any]:
 
 def place_of(value: Any, sources: Iterable[Source], live: Live, table: SourceTable) -> int | list[str]:
     """Where a function that a graph calls as it is is found: by its source, or a class by its name. Raises Refused."""
-    found = next((source for source in sources if source.name and live(source) is value), None)
+    found = _source_of(value, sources, live)
     if found is not None:
         return table.number(found)
     if not (isinstance(value, type) and stands_by_name(value)):
@@ -274,8 +274,12 @@ def place_of(value: Any, sources: Iterable[Source], live: Live, table: SourceTab
 def assumed_row(function: Any, said: Any, sources: Iterable[Source], live: Live, table: SourceTable) -> Plain:
     """[source, arguments, named ones, result] of a function that a restore calls again. Raises Refused."""
     name = getattr(function, "__qualname__", "a function")
-    found = next((source for source in sources if source.name and live(source) is function), None)
+    found = _source_of(function, sources, live)
     if found is None or said is None:
         why = "no source leads to it" if said is not None else "other state around it, or no plain values"
         raise Refused(f"{name} is assume_constant_result, and cannot be asked again: {why}")
     return [table.number(found), *said]
+
+
+def _source_of(value: Any, sources: Iterable[Source], live: Live) -> Source | None:
+    return next((source for source in sources if source.name and live(source) is value), None)

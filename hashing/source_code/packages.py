@@ -160,16 +160,19 @@ def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:
             if _is_plain(value) or (key.isupper() and type(value) in (dict, list) and _is_plain(_items(value))):
                 yield f"{module}.{key}={value!r}"
             elif isinstance(value, type) and (value.__module__ or "").partition(".")[0] == name:
-                for member, held_there in vars(value).items():
-                    function = getattr(held_there, "__func__", held_there)
-                    if (text := _written_text(function, name)) is not None:
-                        yield f"{module}.{key}.{member} {text}"
-                    else:
-                        _refuse_put_there(f"{module}.{key}.{member}", function, name, places)
-            elif (text := _written_text(value, name)) is not None:
-                yield f"{module}.{key} {text}"
+                for member, function in vars(value).items():
+                    where = f"{module}.{key}.{member}"
+                    yield from _put_there(where, getattr(function, "__func__", function), name, places)
             else:
-                _refuse_put_there(f"{module}.{key}", value, name, places)
+                yield from _put_there(f"{module}.{key}", value, name, places)
+
+
+def _put_there(where: str, value: Any, name: str, places: tuple[str, ...]) -> Iterator[str]:
+    """Text of a function that the package wrote; nothing for what it brought. Raises Uncacheable for code of others."""
+    if (text := _written_text(value, name)) is not None:
+        yield f"{where} {text}"
+    else:
+        _refuse_put_there(where, value, name, places)
 
 
 def _written_text(value: Any, name: str) -> str | None:
