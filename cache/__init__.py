@@ -46,7 +46,7 @@ from .journal.events import ONE_DEVICE, Event, EventDict, Outcome, decode_event
 from .journal.journal import Journal, Reading, read
 from .journal.process import as_plain, flush, record, stats, watch_events
 from .journal.tail import FolderTail
-from .process.exits import at_process_end
+from .process.exits import at_process_end, ending
 from .process.forks import fork_safe_lock, reset_in_child
 from .profiles.profiles import Profile, profile_of, today
 from .profiles.store import ProfileStore
@@ -162,6 +162,7 @@ __all__ = [
     "describe",
     "differing",
     "encode_blob",
+    "ending",
     "export_bundle",
     "flush",
     "fork_safe_lock",

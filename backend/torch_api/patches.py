@@ -45,6 +45,7 @@ _TUNING = "torch._inductor.runtime.triton_heuristics"
 _CHOICES = "Triton's choices"
 _RANKS = "results that ranks share"
 _FRAMES = "restored frames"
+_VERIFIED = "verified hits"
 _BUILDER = "torch._dynamo.variables.builder"
 _OPTIMIZER = "torch._dynamo.variables.optimizer"
 _BUILTIN = "torch._dynamo.variables.builtin"
@@ -109,18 +110,10 @@ _OF_ALL = {
     "text of values": Patch(_PROTOCOL, "generic_str", ("tx", "obj"), _FRAMES, everywhere=True),
     "text by a builtin": Patch(_BUILTIN, "BuiltinVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES),
     "sets of sets": Patch(
-        SETS,
-        "BaseSetVariable.__init__",
-        ("self", "items"),
-        _FRAMES,
-        elsewhere="SetVariable.__init__",  # until 2.14
-    ),
+        SETS, "BaseSetVariable.__init__", ("self", "items"), _FRAMES, elsewhere="SetVariable.__init__"
+    ),  # elsewhere: until 2.14
     "sets by a method": Patch(
-        SETS,
-        "BaseSetVariable._fast_set_method",
-        ("self", "tx", "fn"),
-        _FRAMES,
-        elsewhere="SetVariable._fast_set_method",
+        SETS, "BaseSetVariable._fast_set_method", ("self", "tx"), _FRAMES, elsewhere="SetVariable._fast_set_method"
     ),
     "folded functions": Patch(
         _FUNCTIONS, "PolyfilledFunctionVariable.call_function", ("self", "tx", "args", "kwargs"), _FRAMES
@@ -173,8 +166,13 @@ _OF_ALL = {
     "attributes on classes of objects": Patch(
         _USERS, "UserDefinedObjectVariable.get_source_by_walking_mro", ("self", "tx", "name"), _FRAMES
     ),
-    "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), "verified hits", everywhere=True),
-    "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), "verified hits"),
+    "seeds": Patch("torch._dynamo.utils", "preserve_rng_state", (), _VERIFIED, everywhere=True),
+    "tracer": Patch("torch.fx._symbolic_trace", "Tracer.trace", ("self", "root", "concrete_args"), _VERIFIED),
+    "stop: phases": Patch("torch._dynamo.utils", "get_chromium_event_logger", (), _VERIFIED),
+    "stop: traced nodes": Patch(
+        "torch.fx.experimental.symbolic_shapes", "PropagateUnbackedSymInts.run_node", ("self", "n"), _VERIFIED
+    ),
+    "stop: lowered nodes": Patch("torch._inductor.graph", "GraphLowering.run_node", ("self", "n"), _VERIFIED),
     "place: coordinate": Patch(_MESH, "DeviceMesh.get_coordinate", ("self",), _RANKS),
     "place: one coordinate": Patch(_MESH, "DeviceMesh._sym_get_coordinate", ("self", "index"), _RANKS),
     "place: rank": Patch(_MESH, "DeviceMesh.get_rank", ("self",), _RANKS),

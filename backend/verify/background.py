@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable
 
-from warmgraph.cache import at_process_end
+from warmgraph.cache import at_process_end, ending
 
-EXIT_SECONDS = 10.0  # how long the end of a process waits for threads that it has told to stop
+EXIT_SECONDS = 10.0  # how long the end of a process waits for its threads to come to a stop point
 
 _threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 _registered_in = -1
@@ -24,16 +23,25 @@ def run_in_background(job: Callable[[], None]) -> None:
     thread.start()
     _threads.add(thread)
     if _registered_in != os.getpid():
-        at_process_end(_stop_all)
+        at_process_end(_wait_for_all)
         _registered_in = os.getpid()
 
 
-def _stop_all() -> None:
-    """A daemon thread that is inside torch's C++ when the interpreter ends can abort the process; so none is left."""
-    alive = [thread for thread in list(_threads) if thread.is_alive()]
-    for thread in alive:
-        if thread.ident is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+def stop_point() -> None:
+    """To be called by a job again and again, wherever it may be left for good: ends its thread once the process ends.
+
+    Only here. An exception that is thrown into a thread from outside may come between the taking of a lock and the
+    `try` that gives it back; a process whose import lock was left so never ended.
+    """
+    if ending():
+        raise SystemExit
+
+
+def _wait_for_all() -> None:
+    """A daemon thread that is inside torch's C++ when the interpreter ends can abort the process; so none is left.
+
+    But for one that comes to no stop point for long: it waits for a C++ compiler then, most likely.
+    """
     deadline = time.monotonic() + EXIT_SECONDS
-    for thread in alive:
+    for thread in list(_threads):
         thread.join(max(0.0, deadline - time.monotonic()))

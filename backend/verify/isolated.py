@@ -19,6 +19,7 @@ from ..torch_api import compile as compat
 from ..torch_api import patches
 from ..torch_api.capture import capture_result
 from ..typing import Compiler
+from .background import stop_point
 
 
 def impossible_here() -> str | None:
@@ -62,6 +63,8 @@ def _unseen() -> Iterator[None]:
     """While open, what torch does on this thread leaves no trace in what others are doing."""
     patches.install("seeds", _leave_seeds_alone)
     patches.install("tracer", _trace_in_private)
+    for name in ("stop: phases", "stop: traced nodes", "stop: lowered nodes"):
+        patches.install(name, _stop_there)
     _isolated.on = True
     try:
         yield
@@ -94,6 +97,17 @@ def _trace_in_private(original: Callable[..., Any]) -> Callable[..., Any]:
         return torch.compiler.disable(private)(self, *arguments, **named)
 
     return trace
+
+
+def _stop_there(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Where a compile can be given up. Called at each phase and node: of GPT-2's compile no 2 s are without."""
+
+    def stop_or_go_on(*arguments: Any, **named: Any) -> Any:
+        if getattr(_isolated, "on", False):
+            stop_point()
+        return original(*arguments, **named)
+
+    return stop_or_go_on
 
 
 class Ambient(Struct, frozen=True):

@@ -162,6 +162,63 @@ def test_a_process_may_end_in_the_middle_of_a_fresh_compile(run_python, cold):
     assert (found["stats"]["hits"], found["stats"]["verified"]) == (1, 0)
 
 
+STOPPED = """
+import atexit, json
+atexit.register(lambda: print(json.dumps({"points": points, "alive": any(t.is_alive() for t in _threads)})))
+""" + LAST_CALL.replace(
+    "compiled = torch",
+    """
+from warmgraph.backend.verify import isolated
+
+points = {}
+def counted(original=isolated.stop_point):
+    where = sys._getframe(1).f_back.f_code.co_name
+    points[where] = points.get(where, 0) + 1
+    try:
+        original()
+    except SystemExit:
+        points["stopped"] = True
+        raise
+
+isolated.stop_point = counted
+compiled = torch""",
+    1,
+)
+
+
+@comparable
+def test_a_fresh_compile_stops_where_it_may(run_python, cold):
+    """At the end of a process, and nowhere else: at a phase, a node that is traced or one that is lowered."""
+    end = run_python(STOPPED, "2", "end", WARMGRAPH_VERIFY="1")
+    assert end["points"].pop("stopped") and not end["alive"]
+    whole = run_python(STOPPED + "\nsettled()", "2", "end", WARMGRAPH_VERIFY="1")
+    assert {"dynamo_timed", "run"} <= whole["points"].keys() and "stopped" not in whole["points"]
+    assert sum(whole["points"].values()) > sum(end["points"].values())
+
+
+IMPORTING = """
+import atexit
+atexit.register(lambda: __import__("wave"))  # as torch does: what is registered first is called last
+import _imp, time
+from warmgraph.backend.verify.background import run_in_background, stop_point
+
+def job():
+    while True:
+        _imp.acquire_lock()  # as each import statement does
+        time.sleep(0.01)
+        _imp.release_lock()
+        stop_point()
+
+run_in_background(job)
+time.sleep(0.1)
+"""
+
+
+def test_a_process_that_ends_leaves_no_lock_held(run_python):
+    """A job is stopped at its own stop points: thrown out of an import, it would hold up every import after it."""
+    run_python(IMPORTING)
+
+
 def test_threads_that_share_a_hit_get_one_verdict(run_python, cold):
     found = run_python(LAST_CALL, "2", "threads", WARMGRAPH_VERIFY="1")
     assert found["results"] == pytest.approx([found["right"]] * 16)
