@@ -4,7 +4,7 @@ from .build import KeyContext, devices_used, key_of
 from .cache_hash import cache_hash
 from .encoding.devices import current_device, device_text, for_current_device
 from .encoding.distributed import describing_once, groups_come_as_inputs, is_of_ranks
-from .encoding.encode import Cause, Uncacheable, encode, importable_name, sha256_hex
+from .encoding.encode import Cause, Uncacheable, encode, importable_name, is_native_enum, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order
 from .encoding.values import attributes_of, bound_cells, is_named_tuple
 from .key import KEY_VERSION, PART_NAMES, Key, Part
@@ -66,6 +66,7 @@ __all__ = [
     "is_higher_order",
     "is_looked_after",
     "is_named_tuple",
+    "is_native_enum",
     "is_of_ranks",
     "is_torch_or_stdlib",
     "key_of",

@@ -39,6 +39,7 @@ from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
 
 # Parts of a graph's key that do not speak of the graph. Compared anew, since there is no graph to make a key of.
+OPERATORS = "torch.ops"  # in a record, the module in which a custom operator is found by its name
 _AROUND = ("hooks", "compiler", "ambient", "code", "toolchain", "machine")
 
 
@@ -150,21 +151,25 @@ def _around(compiler: Compiler, gm: GraphModule, devices: Sequence[str]) -> dict
 
 
 def _calling(operators: Sequence[str]) -> GraphModule:
-    """A graph that calls these, and does nothing. Raises Refused for one that is not registered, or of which a trace
-    would run more than plain code.
-    """
+    """A graph that calls these, and does nothing. Raises Refused as `plain_operator` does."""
     if not operators:
         return _empty()
     graph = Graph()
     for name in operators:
-        try:
-            graph.call_function(operator := overload_named(name))
-        except AttributeError:
-            raise Refused(f"operator {name} is not registered") from None
-        if plain_codes(operator) is None:
-            raise Refused(f"operator {name} runs more than plain code while it is traced")
+        graph.call_function(plain_operator(name))
     graph.output(())
     return GraphModule(torch.nn.Module(), graph)
+
+
+def plain_operator(name: str) -> Any:
+    """Raises Refused for one that is not registered, or of which a trace would run more than plain code."""
+    try:
+        operator = overload_named(name)
+    except AttributeError:
+        raise Refused(f"operator {name} is not registered") from None
+    if plain_codes(operator) is None:
+        raise Refused(f"operator {name} runs more than plain code while it is traced")
+    return operator
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from warmgraph.hashing import Uncacheable, encode
+from warmgraph.hashing import Uncacheable, encode, is_native_enum
 
 from ..key.triton_kernels import kernel_text
 from ..torch_api import compile as compat
@@ -196,12 +196,6 @@ def keys_of(value: Any) -> list[Any]:
     if isinstance(value, collections.OrderedDict):
         return list(collections.OrderedDict.keys(value))
     return list(dict.keys(value) if isinstance(value, dict) else value.keys())
-
-
-def is_native_enum(value: Any) -> bool:
-    """One that pybind11 made (`torch.profiler.ProfilerActivity.CPU`)."""
-    kind = type(value)
-    return kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "__members__") and hasattr(value, "value")
 
 
 def member_text(value: Any) -> str:

@@ -47,7 +47,7 @@ from .codes import (
     said_beside,
     untraced,
 )
-from .graphs import operators_in, with_lifted
+from .graphs import OPERATORS, operators_in, plain_operator, with_lifted
 from .held import keys_of
 from .installed import graphs_of, installed_by, lifted_in, optimizers_of
 from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, sharing_of
@@ -78,8 +78,9 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     installed = installed_by(graph, frame, seen, values, table, live)
     graphs = graphs_of(graph, installed, seen)  # before all that takes long
     lifted = lifted_in(graphs, live)
-    if ran := seen.operators - (kept := operators_in(graphs.values())):
-        raise Refused(f"operator {min(ran)} ran while it was traced, and is in none of its graphs")
+    kept = operators_in(graphs.values())
+    # Their fakes ran, and are in no graph: the trace ended there, or asked for nothing but a size.
+    left = {name: plain_operator(name) for name in sorted(seen.operators - kept)}
     if others := kept - seen.operators:
         raise Refused(f"operator {min(others)} runs more than plain code while it is traced")
     known = {
@@ -98,7 +99,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     hookless, unguarded = _of_hooks([*idle, *seen.unguarded], look)
     on_subclasses = [guard for guard in (*guards, *unguarded) if dynamo.kind_of(guard) == dynamo.ON_SUBCLASS]
     untraced_values = [*(live(dynamo.source_of(guard)) for guard in on_subclasses), *seen.called.values()]
-    look.untraced.update(untraced(untraced_values))
+    look.untraced.update(untraced([*untraced_values, *left.values()]))
     look.copied = _only_copied(seen, output.bytecode, live)
     followed, of_packages = said_beside(untraced_values, seen)
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
@@ -122,7 +123,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     called = [
         [place_of(value, sources, live, table), texts.number(look.untraced[id(value)])]
         for value in seen.called.values()
-    ]
+    ] + [[[OPERATORS, name], texts.number(look.untraced[id(value)])] for name, value in left.items()]
     assumed = [assumed_row(function, said, sources, live, table) for function, said in seen.assumed]
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
     inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})

@@ -26,7 +26,7 @@ from ..torch_api.frames.plain import Refused, code_from_plain, from_plain, named
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
 from .codes import untraced
-from .graphs import with_lifted
+from .graphs import OPERATORS, plain_operator, with_lifted
 from .program import differing
 from .reached import one_text, reach, sharing_of
 from .record import Record
@@ -143,11 +143,18 @@ def _named(module: str, path: str, text: str) -> Any:
     return found
 
 
+def _called_at(place: Any, sources: list[Source], look: Looking) -> Any:
+    if isinstance(place, int):
+        return look.live(sources[place])
+    module, path = place
+    return plain_operator(path) if module == OPERATORS else named(module, path)
+
+
 def _compare(
     record: Record, frame: Frame, sources: list[Source], look: Looking, wrapping: list[torch.Tensor]
 ) -> list[Any]:
     """The guards, all of which are about what they were about. wrapping: inputs that wrap tensors."""
-    called = [look.live(sources[place]) if isinstance(place, int) else named(*place) for place, _ in record.called]
+    called = [_called_at(place, sources, look) for place, _ in record.called]
     look.untraced.update(untraced([*wrapping, *called]))
     guards = []
     for guarded, rows in ((True, record.guards), (False, record.facts)):
@@ -174,8 +181,8 @@ def _compare(
     if (moved := moved_code(inlined, look.values)) is not None:
         raise Refused(moved)
     for value, (_, text) in zip(called, record.called, strict=True):
-        name = getattr(value, "__qualname__", "a function")
-        _same(record.texts[text], look.untraced[id(value)], f"{name}, which its graph calls")
+        name = getattr(value, "__qualname__", str(value))
+        _same(record.texts[text], look.untraced[id(value)], f"{name}, which runs while it is traced")
     free = [sources[number] for number in record.free]
     walk, found = reach(frame, look, sources, record.spaces, free, names=record.names, everything=record.everything)
     if found != record.reached:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from warmgraph.hashing import sha256_hex
+from warmgraph.hashing import is_native_enum, sha256_hex
 
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
@@ -38,7 +38,6 @@ from .held import (
     exact,
     in_order,
     is_mark,
-    is_native_enum,
     keys_of,
     member_text,
     names_on_operator,

@@ -88,6 +88,12 @@ def _of_float(value: float) -> str:
     return "nan" if math.copysign(1, value) > 0 else "-nan"
 
 
+def is_native_enum(value: Any) -> bool:
+    """One of torch's that pybind11 made (`torch.profiler.ProfilerActivity.CPU`)."""
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "__members__") and hasattr(value, "value")
+
+
 def _container(value: Any, leaf: Callable[[Any], str | None] | None, in_order: bool) -> str:
     kind = type(value)
     # fx wraps a node's lists and dicts in immutable subclasses; they mean what their bases mean.
@@ -109,7 +115,7 @@ def _container(value: Any, leaf: Callable[[Any], str | None] | None, in_order: b
         return f"<{kind.__name__} {bounds}>"
     if kind is set or kind is frozenset:
         return f"<{kind.__name__} " + ", ".join(sorted(encode(v, leaf) for v in value)) + ">"
-    if isinstance(value, enum.Enum):
+    if isinstance(value, enum.Enum) or is_native_enum(value):
         return f"<enum {qualified_name(kind)}.{value.name}>"
     if isinstance(value, type):
         return f"<type {importable_name(value)}>"

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 
 from ..encoding.encode import Uncacheable, sha256_hex
+from ..encoding.targets import is_operator
+from ..source_code.described import operator_text
 from ..source_code.digest import noting_functions
 from ..source_code.once import looking_once, making_a_key
 from ..source_code.packages import of_unfollowed
@@ -37,11 +39,15 @@ def called_as_it_is(target: Any) -> Any:
 
 
 def untraced_text(value: Any) -> str:
-    """64 hex digits. value: a tensor that wraps others, or what `called_as_it_is` gives. Raises Uncacheable."""
+    """64 hex digits. value: a tensor that wraps others, a custom operator, or what `called_as_it_is` gives. Raises
+    Uncacheable.
+    """
     if isinstance(value, torch.Tensor):
         text = describe(value, value, _number)
     elif isinstance(value, type) and issubclass(value, torch.autograd.Function):
         text = text_of_apply(value)
+    elif is_operator(value):
+        text = operator_text(value) or str(value)
     else:
         text = allowed_call(value)
     return sha256_hex(text.encode("utf-8", "surrogatepass"))

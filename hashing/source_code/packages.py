@@ -230,9 +230,13 @@ def _digest(places: tuple[str, ...], loaded: int) -> str:
 
 @functools.cache
 def _beside() -> list[str]:
-    """Names and versions of all that is installed, as folders say them."""
+    """Names and versions of all that is installed, as folders say them. Not what is within a package: setuptools puts a
+    folder of its own on the path where something is compiled, and a process that hits compiles nothing.
+    """
     found: set[str] = set()
     for place in sys.path:
+        if any(folder in place.rstrip(os.sep) for folder in _INSTALLED):
+            continue
         try:
             found |= {entry for entry in os.listdir(place or ".") if entry.endswith(_OF_INSTALLED)}  # noqa: PTH208
         except OSError:  # a zip file, or nothing

@@ -170,7 +170,6 @@ operator(
     "unbacked",
     "more are kept",
     change=lambda scene: setattr(scene, "args", (torch.arange(8.0)[4:],)),
-    refused=UNSEEN,
 )
 operator("composite", "a global", change=set_("m.GAIN", 5.0), after=False)
 operator("composite", "the kernel is another", change=another_kernel)

@@ -249,3 +249,17 @@ def test_modules_that_a_package_writes_are_its_own(library: Any, tmp_path: Path)
             source_digest(library.helper, "f")
     finally:
         del sys.modules[made.__name__]
+
+
+def test_what_lies_within_a_package_is_not_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """setuptools puts `_vendor` on the path where Inductor compiles: a process that hits would have other keys."""
+    beside = packages._beside.__wrapped__
+    installed = tmp_path / "site-packages"
+    vendored = installed / "builder" / "_vendor"
+    (vendored / "wheel-0.46.dist-info").mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [*sys.path, f"{installed}{os.sep}"])
+    before = beside()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(vendored)])
+    assert beside() == before
+    (installed / "other-1.0.dist-info").mkdir()
+    assert set(beside()) - set(before) == {"other-1.0.dist-info"}

@@ -17,12 +17,12 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from warmgraph.hashing import sha256_hex
+from warmgraph.hashing import is_native_enum, sha256_hex
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import is_namespace_of_operators, marks_of
 from ..classes import counted, name_of
-from ..held import DESCRIPTORS, OPERATORS, exact, is_mark, is_native_enum, member_text
+from ..held import DESCRIPTORS, OPERATORS, exact, is_mark, member_text
 from .containers import PLAIN, TABLES, attributes_are_of_program
 from .objects import (
     ALWAYS_NUMBERED,

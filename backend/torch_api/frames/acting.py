@@ -193,10 +193,12 @@ def _watching_operators(current: Seen, target: Any, args: Any, kwargs: Any) -> I
         yield
         return
     ran: list[Any] = []
-    with paused(), noting(ran, frozenset().union(*plain.values()), is_foreign):
-        yield
-    current.operators.update(plain)
-    current.ran += ran
+    try:
+        with paused(), noting(ran, frozenset().union(*plain.values()), is_foreign):
+            yield
+    finally:  # a size that depends on data is an exception to Dynamo, and ends the graph there
+        current.operators.update(plain)
+        current.ran += ran
 
 
 def _plain(current: Seen, target: Any, args: Any, kwargs: Any) -> dict[str, set[CodeType]]:

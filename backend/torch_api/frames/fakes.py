@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import dis
 import math
+import sys
 import types
 from typing import Any
 
@@ -62,6 +63,7 @@ _ASKED = frozenset(
     chunk split unbind sum cat stack matmul broadcast_shapes sym_max sym_min finfo iinfo eps max min bits
     clone detach to cpu narrow select movedim t mT append extend insert copy ceil floor prod sqrt log2 gcd lcm inf
     _check _check_value _check_index _check_type _check_is_size
+    library _custom_ops get_ctx new_dynamic_size create_unbacked_symint
     """.split()
 )
 _OF_CTX = frozenset("save_for_backward mark_non_differentiable set_materialize_grads needs_input_grad".split())
@@ -78,7 +80,8 @@ def plain_codes(overload: Any) -> set[types.CodeType] | None:
     definition, functions = OPDEFS.get(name.partition(".")[0]), _Functions()
     if definition is None:  # of C++, or of a Library, whose kernels for devices are called by name
         fake, given = fake_of(name), None
-        keys = library_kernels(name) - DEVICE_KEYS
+        # What runs under autocast alone is seen to run, where it does.
+        keys = {key for key in library_kernels(name) - DEVICE_KEYS if not key.startswith("Autocast")}
         if fake is None or "Autograd" in keys:
             with paused():  # it is asked of Python what would run
                 given = generated_backward(overload)
@@ -150,7 +153,7 @@ class _Functions:
 
     def _may_be_global(self, name: str, function: types.FunctionType) -> bool:
         value = _global(name, function)
-        if value is torch or value is math or is_constant(value):
+        if any(value is one for one in (torch, math, torch.library.get_ctx)) or is_constant(value):
             return True
         if isinstance(value, (type, types.BuiltinFunctionType)):
             return value in _CALLED
@@ -167,7 +170,8 @@ def _may_be_asked(name: str, before: Any, function: types.FunctionType, ctx: str
         if type(found) in CONSTANTS:
             return held is math or name not in vars(torch).get("__annotations__", ())
         of_torch = isinstance(found, types.FunctionType) and comes_with_torch(found.__code__.co_filename)
-        return name in _ASKED and (of_torch or isinstance(found, (types.BuiltinFunctionType, type)))
+        module = any(found is one for one in (torch.library, sys.modules.get("torch._custom_ops")))
+        return name in _ASKED and (of_torch or module or isinstance(found, (types.BuiltinFunctionType, type)))
     return name in _ASKED or (ctx is not None and name in _OF_CTX)
 
 
