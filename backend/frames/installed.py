@@ -37,7 +37,7 @@ def installed_by(graph: Any, frame: Frame, seen: Seen, values: Values, table: So
             rows.append([name, "optimizer", _optimizer(value(), seen, table, live)])
         elif name.startswith("___unnamed_scope"):
             rows.append([name, "scope", value])
-        elif name.startswith("__resume_at"):
+        elif name.startswith(("__resume_at", "__comprehension_")):
             rows.append([name, "resume", resume.pack_resume(value, frame.code, frame.globals)])
         else:
             what = type(value).__qualname__

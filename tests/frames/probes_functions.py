@@ -267,3 +267,28 @@ func(
     args=lambda: (ones().requires_grad_(),),
     edit=("return g * 2 * x", "return g * 3 * x"),
 )
+
+# -- a comprehension in which the graph breaks: a function of its own from Python 3.12 on
+COMPREHENSIONS = """
+import torch
+FACTOR, HELD = 2.0, [1.0, 2.0]
+def scaled(x, n): torch._dynamo.graph_break(); return x * n * FACTOR
+def of_list(x): return sum([scaled(x, n) for n in HELD]) + FACTOR
+def of_table(x): found = {n: scaled(x, n) for n in HELD}; return found[1.0] + x
+def within(x):
+    by = 3.0
+    def inner(y): return y * by
+    return torch.stack([inner(scaled(x, n)) for n in HELD]) * by
+"""
+
+
+def comprehension(entry, name, **more):
+    put(f"comprehensions: {entry}, {name}", COMPREHENSIONS, entry, **more)
+
+
+for entry in ("of_list", "of_table", "within"):
+    comprehension(entry, "nothing", change=lambda s: None, agrees=True, restores=True)
+comprehension("of_list", "a global", change=set_("m.FACTOR", 9.0))
+comprehension("of_list", "one more", change=lambda s: s.m.HELD.append(3.0))
+comprehension("of_list", "its code", edit=("[scaled(x, n) for", "[scaled(x, n + 1) for"))
+comprehension("within", "its closure", edit=("by = 3.0", "by = 4.0"))

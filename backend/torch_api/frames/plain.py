@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.bytecode_transformation import get_code_keys
+from warmgraph.hashing import comes_with_torch
 
 
 class Refused(Exception):
@@ -31,6 +32,8 @@ Plain = Any  # what msgpack knows
 
 _SEQUENCES: dict[str, Any] = {"tuple": tuple, "frozenset": frozenset, "Size": torch.Size, "list": list}
 _NAMED_BY_TORCH = (torch.dtype, torch.layout, torch.memory_format)
+# As Dynamo has it: what takes a NULL off the stack. In a file that it does not trace.
+_NOTHING = (lambda: None).__code__.replace(co_filename=torch._dynamo.__file__)
 
 
 def to_plain(value: Any) -> Plain:
@@ -60,6 +63,8 @@ def to_plain(value: Any) -> Plain:
         name = value.__name__
         if getattr(cls, name, None) == value:
             return ["method", [to_plain(cls), name]]
+    if kind is types.FunctionType and _does_nothing(value):
+        return ["nothing", None]
     if isinstance(value, type) and stands_by_name(value):
         return ["class", [value.__module__, value.__qualname__]]
     if kind is dict and (module := _module_with(value)) is not None:
@@ -91,6 +96,12 @@ def named(module: str, path: str) -> Any:
             raise Refused(f"{module}.{path} is not there")
         found = vars(holder)[part]
     return found
+
+
+def _does_nothing(function: types.FunctionType) -> bool:
+    code = function.__code__
+    same = (code.co_code, code.co_consts, code.co_argcount) == (_NOTHING.co_code, _NOTHING.co_consts, 0)
+    return same and comes_with_torch(code.co_filename)
 
 
 def _module_with(space: dict[Any, Any]) -> str | None:
@@ -192,5 +203,6 @@ _READ: dict[str, Any] = {
     "code": lambda content: code_from_plain(content, {}),
     "class": _class,
     "globals": _globals,
+    "nothing": lambda content: types.FunctionType(_NOTHING, {}),
     "method": _method,
 }

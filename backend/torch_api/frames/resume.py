@@ -1,4 +1,5 @@
 """Resume functions (what follows a graph break) as plain data, and installed again, so that Dynamo can go on with one.
+From Python 3.12 on a comprehension in which the graph breaks is a function as well, which runs as it is.
 
 Dynamo keeps notes on each one that it generated: should it not be restored but traced, and break the graph again, the
 next resume function is generated from the original code. So the notes are carried as well.
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch._dynamo.bytecode_transformation import transform_code_object
+from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.resume_execution import ContinueExecutionCache, ResumeFunctionMetadata
 
 from .plain import Plain, Refused, code_from_plain, code_to_plain
@@ -29,7 +31,9 @@ def original_of(code: types.CodeType) -> types.CodeType:
 
 
 def pack_resume(function: types.FunctionType | types.CodeType, root: types.CodeType, space: Mapping[str, Any]) -> Plain:
-    """[code, its name, whether it is a factory, notes]. root: the frame that the graph broke in. Raises Refused."""
+    """[code, its name, whether it is a factory, notes; None of a comprehension]. root: the frame that the graph broke in.
+    Raises Refused.
+    """
     if isinstance(function, types.CodeType):  # on 2.11, and the bytecode holds this very code as a constant
         raise Refused(f"a resume function with a closure: {function.co_name}")
     code, factory, name, globals_ = function.__code__, False, function.__name__, function.__globals__
@@ -37,6 +41,8 @@ def pack_resume(function: types.FunctionType | types.CodeType, root: types.CodeT
         held = dict(zip(code.co_freevars, (cell.cell_contents for cell in function.__closure__), strict=True))
         code, factory, name, globals_ = held["code"], True, held["name"], held["f_globals"]
     notes = ContinueExecutionCache.generated_code_metadata.get(code)
+    if code.co_name.startswith("__comprehension_") and globals_ is space:
+        return [code_to_plain(code), name, factory, None]
     if notes is None or globals_ is not space or notes.code is not original_of(root):
         raise Refused(f"a resume function of another frame: {code.co_name}")
     said = [
@@ -55,9 +61,19 @@ def make_resume(
     place: Callable[[types.CodeType], types.CodeType],
 ) -> Any:
     """place: gives code its lines and file in this process."""
-    packed, name, factory, (boxed, prefix, blocks) = data
+    packed, name, factory, notes = data
     original = original_of(root)
     code = _once(place(code_from_plain(packed, rename)), original)
+    if notes is None:
+        skip_code(code)
+    else:
+        _note(code, original, *notes)
+    if not factory:
+        return types.FunctionType(code, space, name)
+    return functools.partial(types.FunctionType, code, space, name, None)  # takes a closure, and has no frame to trace
+
+
+def _note(code: types.CodeType, original: types.CodeType, boxed: bool, prefix: Any, blocks: Any) -> None:
     ContinueExecutionCache.generated_code_metadata[code] = ResumeFunctionMetadata(
         original,
         instructions=_instructions(original),
@@ -65,9 +81,6 @@ def make_resume(
         prefix_block_target_offset_remap=list(prefix),
         block_target_offset_remap={tuple(place): dict(offsets) for place, offsets in blocks},
     )
-    if not factory:
-        return types.FunctionType(code, space, name)
-    return functools.partial(types.FunctionType, code, space, name, None)  # takes a closure, and has no frame to trace
 
 
 # By the id of the code that they continue, which is kept alive.
