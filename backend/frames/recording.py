@@ -84,7 +84,11 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     if others := kept - seen.operators:
         raise Refused(f"operator {min(others)} runs more than plain code while it is traced")
     known = {
-        source: (dynamo.concrete(one["size"]), dynamo.concrete(one["stride"]), id(live(source)) in seen.marked)
+        source: (
+            dynamo.concrete(one["size"]),
+            dynamo.concrete(one["stride"]),
+            id(live(source)) in seen.marked or sizes.marks_static(source, live(source)),
+        )
         for source, one in graph.input_source_to_sizes_strides.items()
     }
     loaded = _loaded(output.bytecode) - {name for name, _, _ in installed} - left_by_dynamo(frame.globals)

@@ -337,3 +337,29 @@ put("hooks: a table of the program's", HOOKED, "model", args=lambda: (torch.rand
     change=lambda s: named(s.model))  # fmt: skip
 put("hooks: one more before", HOOKED, "model", args=lambda: (torch.randn(4, 8),), change=lambda s: again(s.model, True))
 put("hooks: code reads numbers", HOOKED, "run", args=lambda: (torch.randn(4, 8),), change=lambda s: again(s.m.counts))
+
+# -- a tensor of a module that another frame's trace marked as static: that one went through it, and did not keep it
+ANCHORED = """
+import torch
+from torch import nn
+class Anchors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = [torch.arange(4.0), torch.arange(4.0) * 2]
+    def forward(self, x):
+        y = x * self.cells[0]
+        torch._dynamo.graph_break()
+        self.cells = [cell.to(y.dtype) for cell in self.cells]
+        return y + self.cells[1]
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = Anchors()
+    def forward(self, x): return self.a(x.sin()).cos()
+WHOLE = Whole()
+def run(x): return WHOLE(x)
+"""
+put("marks: of another frame", ANCHORED, "run", change=lambda s: None, agrees=True, restores=True)
+put("marks: another tensor", ANCHORED, "run", change=lambda s: s.m.WHOLE.a.cells.reverse())
+put("marks: by hand", ANCHORED, "run", agrees=True,
+    change=lambda s: torch._dynamo.mark_static_address(s.m.WHOLE.a.cells[1]))  # fmt: skip

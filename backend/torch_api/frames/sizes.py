@@ -97,6 +97,13 @@ def _entries(data: Plain) -> Iterator[tuple[str, Any]]:
         yield name, pgo.FrameStateSizeEntry(_unpack(scalar), _unpack(size), _unpack(stride))
 
 
+def marks_static(source: Any, value: Any) -> bool:
+    """Whether a trace marks this tensor of a module as static, had not an earlier one done it."""
+    if getattr(value, "_dynamo_static_input_type", None) != "unguarded":
+        return False
+    return isinstance(value, torch.nn.Parameter) or source.guard_source.is_unspecialized_nn_module()
+
+
 def mark_static(tensor: torch.Tensor) -> None:
     """As a trace marks a module's parameters, for frames that are compiled later."""
     torch._dynamo.mark_static_address(tensor, guard=False)
