@@ -140,6 +140,8 @@ def is_users(code: types.CodeType) -> bool:
     comes at any time. Not how modules are found: names of what was found are compared.
     """
     file, name = code.co_filename, code.co_name
+    if file.startswith("<frozen "):  # the standard library's: `_collections_abc`, which asks the user's class in turn
+        return False
     if file.startswith("<"):
         compares = name in _COMPARE and code.co_names[:1] not in _OF_DATACLASSES
         return compares or file.startswith("<attrs generated")
