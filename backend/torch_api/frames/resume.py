@@ -31,8 +31,8 @@ def original_of(code: types.CodeType) -> types.CodeType:
 
 
 def pack_resume(function: types.FunctionType | types.CodeType, root: types.CodeType, space: Mapping[str, Any]) -> Plain:
-    """[code, its name, whether it is a factory, notes; None of a comprehension]. root: the frame that the graph broke in.
-    Raises Refused.
+    """[code, its name, whether it is a factory, notes (None of a comprehension)]. root: the frame that the graph broke
+    in. Raises Refused.
     """
     if isinstance(function, types.CodeType):  # on 2.11, and the bytecode holds this very code as a constant
         raise Refused(f"a resume function with a closure: {function.co_name}")
