@@ -22,6 +22,7 @@ from ..torch_api.frames.orders import NEVER, SAME, order_of
 from ..torch_api.frames.plain import NotServed, Refused, nested
 from ..torch_api.frames.ran import BUSY, name_of
 from ..torch_api.frames.seen import Seen
+from ..torch_api.frames.state import is_loaded_again, is_namespace_of_operators
 from .classes import is_known
 
 # By identity, kept alive: equal code objects of two functions may still differ in their lines.
@@ -224,6 +225,18 @@ def is_chance(value: Any) -> bool:
         return True
     bound = isinstance(value, (types.MethodType, types.BuiltinMethodType))
     return isinstance(value.__self__ if bound else value, random.Random)
+
+
+def module_text(module: types.ModuleType) -> str:
+    """Which module it is, by its name. Raises Refused for one that is not found by that."""
+    if is_namespace_of_operators(module):
+        return f"ops:{module.__name__}"
+    again = is_loaded_again(module)
+    if not again and sys.modules.get(module.__name__) is not module:
+        raise Refused(f"module {module.__name__} is not the one of that name")
+    if module.__name__ in CHANCE:
+        raise Refused(f"it reads module {module.__name__}: what that gives may be folded in")
+    return f"module:{module.__name__}{' again' * again}"
 
 
 def untraced(values: Sequence[Any]) -> dict[int, str]:

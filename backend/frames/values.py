@@ -26,7 +26,7 @@ from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operators, marks_of, operators_in, ranks_text
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
-from .codes import CHANCE, HARMLESS, STATEFUL, code_digest, function_name
+from .codes import HARMLESS, STATEFUL, code_digest, function_name, module_text
 from .held import (
     ALIASES,
     DESCRIPTORS,
@@ -208,7 +208,7 @@ class Values:
     def identity(self, value: Any) -> str:
         """Which object this is, of those that a name and their code say all of. Raises Refused."""
         if isinstance(value, types.ModuleType):
-            return self.module(value)
+            return module_text(value)
         if isinstance(value, type):
             refuse_own_checks(value)
             return f"class:{self.classes.text(value)}{counted(value)}{marks_of(value)}"
@@ -247,15 +247,6 @@ class Values:
             return f"constant:{self.constant(value)}"
         except Refused:
             raise Refused(f"the identity of an object of {name_of(type(value))}") from None
-
-    def module(self, value: types.ModuleType) -> str:
-        if is_namespace_of_operators(value):
-            return f"ops:{value.__name__}"
-        if sys.modules.get(value.__name__) is not value:
-            raise Refused(f"module {value.__name__} is not the one of that name")
-        if value.__name__ in CHANCE:
-            raise Refused(f"it reads module {value.__name__}: what that gives may be folded in")
-        return f"module:{value.__name__}"
 
     def _owner(self, value: Any) -> str:
         owner = value.__self__

@@ -283,7 +283,7 @@ def within(x):
 
 
 def comprehension(entry, name, **more):
-    put(f"comprehensions: {entry}, {name}", COMPREHENSIONS, entry, **more)
+    put(f"comprehensions: {entry}, {name}", COMPREHENSIONS, entry, since=(2, 12), **more)
 
 
 for entry in ("of_list", "of_table", "within"):

@@ -359,7 +359,7 @@ class Whole(nn.Module):
 WHOLE = Whole()
 def run(x): return WHOLE(x)
 """
-put("marks: of another frame", ANCHORED, "run", change=lambda s: None, agrees=True, restores=True)
-put("marks: another tensor", ANCHORED, "run", change=lambda s: s.m.WHOLE.a.cells.reverse())
-put("marks: by hand", ANCHORED, "run", agrees=True,
+put("marks: of another frame", ANCHORED, "run", since=(2, 12), change=lambda s: None, agrees=True, restores=True)
+put("marks: another tensor", ANCHORED, "run", since=(2, 12), change=lambda s: s.m.WHOLE.a.cells.reverse())
+put("marks: by hand", ANCHORED, "run", since=(2, 12), agrees=True,
     change=lambda s: torch._dynamo.mark_static_address(s.m.WHOLE.a.cells[1]))  # fmt: skip

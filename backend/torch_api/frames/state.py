@@ -25,7 +25,16 @@ from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
 from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
 from torch._ops import HigherOrderOperator
-from warmgraph.hashing import Uncacheable, encode, fact, for_current_device, foreign, is_of_ranks, sha256_hex
+from warmgraph.hashing import (
+    Uncacheable,
+    comes_with_torch,
+    encode,
+    fact,
+    for_current_device,
+    foreign,
+    is_of_ranks,
+    sha256_hex,
+)
 
 from ..compile import ranks_compile_together
 from ..ranks.ddp import within_buckets
@@ -273,6 +282,12 @@ def is_pytree_registry(value: Any) -> bool:
 
 # A set of containers, in the order of their addresses; it is only asked for what is in it.
 PYTREE_TYPES = torch.utils._pytree.BUILTIN_TYPES
+
+
+def is_loaded_again(module: types.ModuleType) -> bool:
+    """Whether it is Python's `operator` without its part in C, which torch 2.15 loads for itself, to trace `sum`."""
+    polyfills = sys.modules.get("torch._dynamo.polyfills.operator")
+    return module is getattr(polyfills, "py_operator", None) and comes_with_torch(module.__file__ or "")
 
 
 def is_namespace_of_operators(value: Any) -> bool:
