@@ -7,6 +7,7 @@ import contextlib
 import copyreg
 import enum
 import functools
+import os
 import re
 import types
 import typing
@@ -196,6 +197,11 @@ def keys_of(value: Any) -> list[Any]:
     if isinstance(value, collections.OrderedDict):
         return list(collections.OrderedDict.keys(value))
     return list(dict.keys(value) if isinstance(value, dict) else value.keys())
+
+
+def is_environment(value: Any) -> bool:
+    """Whether it is the process's: of that only the names that code asks for count."""
+    return value is os.environ or value is getattr(os.environ, "_data", None)
 
 
 def member_text(value: Any) -> str:

@@ -28,7 +28,7 @@ from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import PYTREE_TYPES, is_namespace_of_operators, is_pytree_registry, marks_of, ranks_text
 from .classes import is_known, is_librarys, name_of
 from .codes import function_name
-from .held import copied_classes, keys_of
+from .held import copied_classes, is_environment, keys_of
 from .tensors import asks_for_storages, spec_text, tensor_text
 from .values import Values
 
@@ -186,7 +186,9 @@ def _constant_subclass(look: Looking, source: Source, arguments: Arguments) -> s
 @_rule("SEQUENCE_LENGTH")
 def _length(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
-    return f"{look.values.classes.text(type(value))} {len(value)}"
+    # Who goes over the environment sees all of its names, and there is no other guard.
+    names = f" {sha256_hex(repr([*value]).encode())[:16]}" if is_environment(value) else ""
+    return f"{look.values.classes.text(type(value))} {len(value)}{names}"
 
 
 @_rule("EMPTY_NN_MODULE_HOOKS_DICT")

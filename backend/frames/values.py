@@ -37,6 +37,7 @@ from .held import (
     attributes_of,
     exact,
     in_order,
+    is_environment,
     is_mark,
     keys_of,
     member_text,
@@ -267,7 +268,7 @@ class Values:
 
         asked: names that the traced code asks for.
         """
-        if value is os.environ or value is getattr(os.environ, "_data", None):  # others differ everywhere
+        if is_environment(value):  # others differ everywhere
             return short("\n".join(sorted(word for word in self.words | asked if word in os.environ)))
         if isinstance(value, (dict, types.MappingProxyType)):
             return self._keys(keys_of(value), self.key_of_dict)

@@ -234,8 +234,10 @@ def _beside() -> list[str]:
     folder of its own on the path where something is compiled, and a process that hits compiles nothing.
     """
     found: set[str] = set()
-    for place in sys.path:
-        if any(folder in place.rstrip(os.sep) for folder in _INSTALLED):
+    folders = [f"{place.rstrip(os.sep)}{os.sep}" for place in sys.path]
+    roots = [folder for folder in folders if folder.endswith(_INSTALLED)]
+    for place, folder in zip(sys.path, folders, strict=True):
+        if any(folder != root and folder.startswith(root) for root in roots):
             continue
         try:
             found |= {entry for entry in os.listdir(place or ".") if entry.endswith(_OF_INSTALLED)}  # noqa: PTH208

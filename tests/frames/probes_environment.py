@@ -196,3 +196,36 @@ asked("operator", "nothing", restores=True)
 asked("operator", "it is there", change=define, after=False)
 asked("as_text", "nothing", refused="an address as text", random=True)
 asked("in_text", "nothing", refused="an address as text", agrees=True)
+
+# Found by a reader: who goes over the environment is given no guard but how many variables there are.
+ALL_OF_IT = """
+import os, torch
+os.environ["WG_FIRST"] = "1"
+os.environ.pop("WG_SECOND", None)
+def goes_over(x):
+    for name in os.environ:
+        if name.endswith("_SECOND"): x = x * 2
+    return x * 3
+def listed(x): return x * 2 if "WG_" + "SECOND" in list(os.environ) else x * 3
+def any_of(x): return x * 2 if any(name == "WG_" + "SECOND" for name in os.environ) else x * 3
+def any_value(x): return x * 2 if any(value == "wg" for value in os.environ.values()) else x * 3
+def any_item(x): return x * 2 if any(name + value == "WG_FIRSTwg" for name, value in os.environ.items()) else x * 3
+def greatest(x): return x * 2 if max(name for name in os.environ if name.startswith("WG_")) == "WG_FIRST" else x * 3
+def counted(x): return x * len([name for name in os.environ if name.startswith("WG_SEC")])
+"""
+
+
+def other_name(scene):
+    del os.environ["WG_FIRST"]
+    os.environ["WG_SECOND"] = "1"
+
+
+def other_value(scene):
+    os.environ["WG_FIRST"] = "wg"
+
+
+for entry in ("goes_over", "listed", "any_of", "greatest", "counted"):
+    put(f"all variables: {entry}, another name", ALL_OF_IT, entry, change=other_name, after=False)
+for entry in ("any_value", "any_item"):
+    put(f"all variables: {entry}, another value", ALL_OF_IT, entry, change=other_value, after=False)
+put("all variables: goes_over, nothing", ALL_OF_IT, "goes_over", change=lambda s: None, agrees=True, restores=True)

@@ -263,3 +263,7 @@ def test_what_lies_within_a_package_is_not_beside(tmp_path: Path, monkeypatch: p
     assert beside() == before
     (installed / "other-1.0.dist-info").mkdir()
     assert set(beside()) - set(before) == {"other-1.0.dist-info"}
+    target = tmp_path / "dist-packages" / "chosen"  # pip install --target, below a folder of that name
+    (target / "third-1.0.dist-info").mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(target)])
+    assert "third-1.0.dist-info" in beside()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import collections
 import enum
-import os
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -57,11 +56,6 @@ def attributes_are_of_program(holder: Any) -> bool:
         sys.modules.get(module_of_class(holder if isinstance(holder, type) else type(holder))), "__file__", None
     )
     return not (isinstance(file, str) and is_installed(file))
-
-
-def is_environment(value: Any) -> bool:
-    """Whether it is the process's: of that only the names that code asks for count."""
-    return value is os.environ or value is getattr(os.environ, "_data", None)
 
 
 def sequence(walk: Walking, value: Any) -> Iterator[str]:

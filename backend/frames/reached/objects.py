@@ -26,7 +26,16 @@ from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
 from ..classes import counted, is_known, is_librarys, name_of
 from ..codes import asked_names, code_digest, function_name
-from ..held import DESCRIPTORS, FIELD, OPERATORS, Descriptors, attributes_of, said_as_a_whole, slots_of
+from ..held import (
+    DESCRIPTORS,
+    FIELD,
+    OPERATORS,
+    Descriptors,
+    attributes_of,
+    is_environment,
+    said_as_a_whole,
+    slots_of,
+)
 from ..program import is_installed
 from ..rules import COMPARED
 from .compiled import attributes, builtin, iterator, nothing, numpy_array, tensor, variable
@@ -35,7 +44,6 @@ from .containers import (
     Walking,
     attributes_are_of_program,
     hooks_of,
-    is_environment,
     memory,
     module_of_class,
     own_text,

@@ -97,7 +97,7 @@ _ELSEWHERE = frozenset(
     """.split()
 )
 # What Dynamo puts into a module whose functions it compiled, and the class by which FX makes a function of a text.
-_OF_DYNAMO = ("__compiled_fn_", "__resume_at_", "__nested_fn_", "__import_")
+_OF_DYNAMO = ("__compiled_fn_", "__resume_at_", "__comprehension_", "__nested_fn_", "__import_")
 _OF_FX = "torch.fx.graph_module._CodeOnlyModule"
 _OF_PYTHON = frozenset("__builtins__ __loader__ __spec__".split())
 _spaces: dict[int, _Space] = {}  # by the id of its dictionary, which lives as long as the module or class
