@@ -6,10 +6,15 @@ child never sees the data half changed nor a lock that a thread it does not have
 
 Rule for users of `fork_safe_lock`: no I/O and no second such lock while holding one. Otherwise a fork could
 wait long, or for ever.
+
+An exception may come at any point of the hooks (Ctrl-C), and Python goes on forking. All locks here know who has
+them, so that what was not taken is not released for another thread.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import threading
 import weakref
@@ -22,15 +27,17 @@ class Resettable(Protocol):
     def after_fork_in_child(self) -> None: ...
 
 
-_forking = threading.Lock()  # serialises forks from several threads, and guards the two sets
-_locks: weakref.WeakSet[threading.Lock] = weakref.WeakSet()
+logger = logging.getLogger(__package__)
+
+_forking = threading.RLock()  # serialises forks from several threads, and guards the two sets
+_locks: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 _resets: weakref.WeakSet[Resettable] = weakref.WeakSet()
-_held: list[threading.Lock] = []
+_here = threading.local()  # what this thread took for its fork: another one may be waiting to do the same
 
 
-def fork_safe_lock() -> threading.Lock:
+def fork_safe_lock() -> threading.RLock:
     """A lock whose data is whole in both processes after a fork."""
-    lock = threading.Lock()
+    lock = threading.RLock()
     with _forking:
         _locks.add(lock)
     return lock
@@ -44,22 +51,25 @@ def reset_in_child(thing: Resettable) -> None:
 
 def _before() -> None:
     _forking.acquire()
-    _held.extend(_locks)
-    for lock in _held:
+    _here.locks = list(_locks)
+    for lock in _here.locks:
         lock.acquire()
 
 
 def _release() -> None:
-    for lock in _held:
-        lock.release()
-    _held.clear()
-    _forking.release()
+    for lock in (*getattr(_here, "locks", ()), _forking):
+        with contextlib.suppress(RuntimeError):  # this thread does not have it
+            lock.release()
+    _here.locks = []
 
 
 def _in_child() -> None:
     _release()
     for thing in list(_resets):
-        thing.after_fork_in_child()
+        try:
+            thing.after_fork_in_child()
+        except Exception:  # the others still have to be
+            logger.exception("what a fork left behind could not be reset; please report it")
 
 
 os.register_at_fork(before=_before, after_in_parent=_release, after_in_child=_in_child)

@@ -98,7 +98,7 @@ class Writer:
                 self._waiting_bytes -= size
             try:
                 job()
-            except Exception:
+            except BaseException:  # whatever it is: who waits for this thread would wait for nothing
                 logger.exception("a background write failed in a way that was not foreseen; please report it")
             del job  # what it holds may be large, and the next one may be long in coming
 

@@ -190,6 +190,58 @@ def test_fork_while_other_threads_use_the_cache(opener: Any, make: SimpleNamespa
     assert cache.flush()
 
 
+INTERRUPTED = """
+import os, sys, threading
+from warmgraph.cache.process import forks
+
+class Thing:
+    def after_fork_in_child(self):
+        print("reset", flush=True)
+
+def other():
+    with locks[1]:
+        taken.set()
+        leave.wait()
+
+locks, thing = [forks.fork_safe_lock() for _ in range(3)], Thing()
+forks.reset_in_child(thing)
+taken, leave = threading.Event(), threading.Event()
+thread = threading.Thread(target=other)
+thread.start()
+taken.wait()
+
+import faulthandler, signal
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+faulthandler.dump_traceback_later(60, exit=True)
+signal.setitimer(signal.ITIMER_REAL, 0.3)  # Ctrl-C, while the fork waits for what the other thread has
+child = os.fork()
+if child == 0:
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+assert locks[1].acquire(blocking=False) is False, "released for the other thread"
+leave.set()
+thread.join()
+for lock in (*locks, forks.fork_safe_lock()):
+    with lock:
+        pass
+child = os.fork()
+if child == 0:
+    for lock in locks:
+        with lock:
+            pass
+    os._exit(0)
+print(status, os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_fork_that_is_interrupted_leaves_no_lock_taken() -> None:
+    """Python swallows what the hooks raise, and forks all the same. A later fork and all locks work."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "KeyboardInterrupt" in done.stderr  # so it was interrupted there
+    assert done.stdout.split() == ["reset", "reset", "0", "0"]
+
+
 def test_spilled_kernels_after_fork(make: SimpleNamespace) -> None:
     """A child spills into a folder of its own and leaves the parent's alone."""
     from warmgraph.cache import Cache, MemoryStore

@@ -89,11 +89,12 @@ def test_idle_writer_has_no_thread() -> None:
             assert not thread.is_alive()
 
 
-def test_failing_job_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """A job that fails is logged with its traceback, and the next one runs."""
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
+def test_failing_job_stops_nothing(caplog: pytest.LogCaptureFixture, error: type[BaseException]) -> None:
+    """A job that fails is logged with its traceback, and the next one runs: whoever waits must not wait for ever."""
 
     def failing() -> None:
-        raise ZeroDivisionError
+        raise error
 
     writer, done = Writer(), []
     assert writer.submit(failing)
