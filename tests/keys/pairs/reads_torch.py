@@ -230,7 +230,7 @@ def an_operator_that_inductor_runs_on_constants(v):
     return compiled(lambda x: x + op(torch.full((8,), 3.0)))(values())
 
 
-@pair(bypass="AutocastCPU")
+@pair()
 def an_autocast_kernel_of_an_operator(v):
     """What happens under autocast is a function of the user's."""
     op, lib, scale = operator("op"), torch.library.Library("pairs", "FRAGMENT"), v
