@@ -39,7 +39,6 @@ from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
 
 # Parts of a graph's key that do not speak of the graph. Compared anew, since there is no graph to make a key of.
-OPERATORS = "torch.ops"  # in a record, the module in which a custom operator is found by its name
 _AROUND = ("hooks", "compiler", "ambient", "code", "toolchain", "machine")
 
 

@@ -47,7 +47,7 @@ from .codes import (
     said_beside,
     untraced,
 )
-from .graphs import OPERATORS, operators_in, plain_operator, with_lifted
+from .graphs import operators_in, plain_operator, with_lifted
 from .held import keys_of
 from .installed import graphs_of, installed_by, lifted_in, optimizers_of
 from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, sharing_of
@@ -80,7 +80,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     lifted = lifted_in(graphs, live)
     kept = operators_in(graphs.values())
     # Their fakes ran, and are in no graph: the trace ended there, or asked for nothing but a size.
-    left = {name: plain_operator(name) for name in sorted(seen.operators - kept)}
+    left = [plain_operator(name) for name in sorted(seen.operators - kept)]
     if others := kept - seen.operators:
         raise Refused(f"operator {min(others)} runs more than plain code while it is traced")
     known = {
@@ -103,7 +103,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     hookless, unguarded = _of_hooks([*idle, *seen.unguarded], look)
     on_subclasses = [guard for guard in (*guards, *unguarded) if dynamo.kind_of(guard) == dynamo.ON_SUBCLASS]
     untraced_values = [*(live(dynamo.source_of(guard)) for guard in on_subclasses), *seen.called.values()]
-    look.untraced.update(untraced([*untraced_values, *left.values()]))
+    look.untraced.update(untraced([*untraced_values, *left]))
     look.copied = _only_copied(seen, output.bytecode, live)
     followed, of_packages = said_beside(untraced_values, seen)
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
@@ -126,8 +126,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     refuse_chance(_codes(frame, seen), seen, followed | of_packages | {*hooks_of_packages()})
     called = [
         [place_of(value, sources, live, table), texts.number(look.untraced[id(value)])]
-        for value in seen.called.values()
-    ] + [[[OPERATORS, name], texts.number(look.untraced[id(value)])] for name, value in left.items()]
+        for value in (*seen.called.values(), *left)
+    ]
     assumed = [assumed_row(function, said, sources, live, table) for function, said in seen.assumed]
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
     inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})

@@ -26,12 +26,12 @@ from ..torch_api.frames.plain import Refused, code_from_plain, from_plain, named
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
 from .codes import untraced
-from .graphs import OPERATORS, plain_operator, with_lifted
+from .graphs import plain_operator, with_lifted
 from .program import differing
 from .reached import one_text, reach, sharing_of
 from .record import Record
 from .rules import Looking, space_text, surface_text
-from .traced import globals_of, moved_code
+from .traced import OF_OPERATORS, globals_of, moved_code
 from .values import Values
 from .world import Around
 
@@ -147,7 +147,7 @@ def _called_at(place: Any, sources: list[Source], look: Looking) -> Any:
     if isinstance(place, int):
         return look.live(sources[place])
     module, path = place
-    return plain_operator(path) if module == OPERATORS else named(module, path)
+    return plain_operator(path) if module == OF_OPERATORS else named(module, path)
 
 
 def _compare(

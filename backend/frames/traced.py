@@ -18,6 +18,7 @@ from typing import Any
 
 from ..torch_api.frames.plain import Plain, Refused, named, nested, stands_by_name
 from ..torch_api.frames.sources import Live, Source, SourceTable
+from ..torch_api.operators import OpOverload
 from .classes import counted, is_heap_type, is_known, is_librarys, module_of
 from .codes import is_chance, is_of_a_process
 from .held import DESCRIPTORS, FIELD, attributes_of, is_mark, is_said
@@ -261,8 +262,15 @@ def _cells(function: types.FunctionType) -> Iterator[Any]:
             yield cell.cell_contents
 
 
+OF_OPERATORS = "torch.ops"  # in a record, the module in which a custom operator is found
+
+
 def place_of(value: Any, sources: Iterable[Source], live: Live, table: SourceTable) -> int | list[str]:
-    """Where a function that a graph calls as it is is found: by its source, or a class by its name. Raises Refused."""
+    """Where what runs while a frame is traced is found: an operator or a class by its name, a function by its source.
+    Raises Refused.
+    """
+    if isinstance(value, OpOverload):
+        return [OF_OPERATORS, value.name()]
     found = _source_of(value, sources, live)
     if found is not None:
         return table.number(found)
