@@ -32,7 +32,7 @@ OLDEST = (2, 11)
 VERSION = 1  # of the JSON
 STAGES = ("first", "tests", "benchmark")
 # Files of tests, those first whose failure explains the others'; what is not here comes after.
-ORDER = ("hits", "no_compile", "cudagraph_trees", "mutation_kinds", "microbench")
+ORDER = ("hits", "no_compile", "frames", "cudagraph_trees", "mutation_kinds", "microbench")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -98,7 +98,7 @@ def impossible() -> str | None:
 
 
 def run_tests(folder: Path, names: Sequence[str] | None) -> dict[str, Any]:
-    """Tests marked `gpu`, in a pytest of their own. Only what plain pytest knows is asked of it."""
+    """Tests marked `gpu`, in a pytest of their own. Only plain pytest is needed; xdist is used if there."""
     print("gpu-check: tests", file=sys.stderr, flush=True)
     report = folder / "report.xml"
     # The project's own settings name plugins and refuse unknown ones; a GPU machine may have pytest alone.
@@ -107,6 +107,8 @@ def run_tests(folder: Path, names: Sequence[str] | None) -> dict[str, Any]:
     # -v: a line as each ends, or an interrupted run would have said nothing of those that passed.
     command = f"-m pytest -p no:cacheprovider --import-mode=importlib -m gpu -v -ra --tb=short -c {empty}".split()
     command += ["--durations=10", "--rootdir", str(ROOT), "--confcutdir", str(ROOT), f"--junitxml={report}"]
+    if importlib.util.find_spec("xdist") is not None:  # files beside each other: most of a test is compiling
+        command += ["-n", str(max(1, min(len(ORDER), (os.cpu_count() or 1) // 2))), "--dist", "loadfile"]
     command += map(str, in_order(ROOT / "tests" / "gpu", names))
     # Not stdout: that is for the table.
     status = subprocess.run([sys.executable, *command], cwd=ROOT, stdout=sys.stderr, check=False).returncode

@@ -18,12 +18,15 @@ from .table import markdown
 # way -> (what its first call is compared with, what its steady call is compared with)
 COMPARED = {
     "warmgraph warm": ("inductor warm", "inductor warm"),
+    "warmgraph traced": ("inductor warm", None),
     "warmgraph warm, graphs": ("inductor warm, graphs", "inductor warm, graphs"),
+    "warmgraph traced, graphs": ("inductor warm, graphs", None),
     "warmgraph_cudagraphs warm": ("inductor warm, graphs", None),
 }
 FIRST_BUDGET, STEADY_BUDGET = 0.5, 1.02
 # Norms of outputs: the same code twice, and the same model computed otherwise (bf16, fused, tf32).
 SAME_CODE, SAME_MODEL = 1e-3, 5e-2
+_NO_MATTER = {"skipped", "restored", "traced"}  # of what a hit counts
 SECONDS = ("hash", "fetch", "load", "compile")
 HEAD = ("model", "what", "way", "first", "second", "tenth", "steady", "imports", "tracing", *SECONDS)
 RATIOS = ("GiB", "first/torch", "steady/torch", "cache")
@@ -77,12 +80,12 @@ def problems(case: Case, warm: Iterable[str]) -> list[str]:
             found.append(f"{where}: {one['error']}")
             continue
         counts = one.get("counts")
-        if way in warm and counts is not None and set(counts) - {"skipped"} != {"hits"}:
+        if way in warm and counts is not None and set(counts) - _NO_MATTER != {"hits"}:
             reasons = ", ".join(one.get("reasons", {})) or "no reason"
             found.append(f"{where}: not a hit alone, but {counts or 'nothing compiled'} ({reasons})")
         if "error" not in eager and apart(one, eager) > SAME_MODEL:
             found.append(f"{where}: outputs are not eager's: norms {one['norms']} and {eager['norms']}")
-        cold = case["ways"].get(way.replace(" warm", " cold"))
+        cold = case["ways"].get(way.replace(" warm", " cold").replace(" traced", " cold"))
         if way in warm and cold is not None and "error" not in cold and apart(one, cold) > SAME_CODE:
             found.append(f"{where}: outputs are not the cold run's: norms {one['norms']} and {cold['norms']}")
     return found

@@ -39,12 +39,15 @@ TIMEOUT = 1200  # seconds for one process: the largest model, autotuned, cold
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a process runs the model. folder: the round's cache that it reads and writes; warm: must be found there."""
+    """How a process runs the model. folder: the round's cache that it reads and writes; warm: must be found there.
+    frames: whether they are restored.
+    """
 
     backend: str
     mode: str | None = None
     folder: str | None = None
     warm: bool = False
+    frames: bool = True
 
 
 WAYS = {
@@ -53,10 +56,12 @@ WAYS = {
     "inductor warm": Way("inductor", folder="inductor", warm=True),
     "warmgraph cold": Way("warmgraph", folder="store"),
     "warmgraph warm": Way("warmgraph", folder="store", warm=True),
+    "warmgraph traced": Way("warmgraph", folder="store", warm=True, frames=False),
     "inductor cold, graphs": Way("inductor", "reduce-overhead", folder="inductor-graphs"),
     "inductor warm, graphs": Way("inductor", "reduce-overhead", folder="inductor-graphs", warm=True),
     "warmgraph cold, graphs": Way("warmgraph", "reduce-overhead", folder="store-graphs"),
     "warmgraph warm, graphs": Way("warmgraph", "reduce-overhead", folder="store-graphs", warm=True),
+    "warmgraph traced, graphs": Way("warmgraph", "reduce-overhead", folder="store-graphs", warm=True, frames=False),
     "warmgraph_cudagraphs cold": Way("warmgraph_cudagraphs", folder="store-cudagraphs"),
     "warmgraph_cudagraphs warm": Way("warmgraph_cudagraphs", folder="store-cudagraphs", warm=True),
 }
@@ -185,6 +190,7 @@ def environment(name: str, way: Way, folder: Path) -> dict[str, str]:
         folder / (inductor or f"nothing-{list(WAYS).index(name)}")
     )  # Triton's is inside
     found["WARMGRAPH_DIR"] = str(folder / (way.folder or "none"))
+    found["WARMGRAPH_FRAMES"] = str(int(way.frames))
     found["HF_HUB_OFFLINE"] = "1"
     return found
 
@@ -214,7 +220,7 @@ def summary(rounds: Sequence[dict[str, dict[str, Any]]], way: str, what: str) ->
         stats = [run["stats"] for run in runs]
         phases = {name for one in stats for name in one["seconds"]}
         found["phases"] = {name: median(one["seconds"].get(name, 0.0) for one in stats) for name in sorted(phases)}
-        counted = ("hits", "misses", "bypasses", "failures", "skipped")
+        counted = ("hits", "misses", "bypasses", "failures", "skipped", "restored", "traced")
         found["counts"] = {name: stats[-1][name] for name in counted if stats[-1].get(name)}
         found["reasons"] = stats[-1]["reasons"]
     return found

@@ -98,7 +98,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
     devices |= {*key_context.devices}
     if key_context.cpu_code or not devices:
         devices.add(torch.device("cpu"))
-    uses_cpu = any(device.type == "cpu" for device in devices)
+    uses_cpu, uses_gpu = (any(device.type == kind for device in devices) for kind in ("cpu", "cuda"))
 
     body = GraphText(table, key_context.resolve, {name: number for number, name in enumerate(lifted)})
     body.add(gm)
@@ -124,7 +124,7 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
         Part.of("symbols", table.lines()),
         Part.of("hooks", numbered(hooks, groups)),
         Part.of("compiler", named_lines(key_context.compiler)),
-        Part.of("ambient", named_lines(ambient_state(uses_cpu))),
+        Part.of("ambient", named_lines(ambient_state(uses_cpu, uses_gpu))),
         Part.of("code", named_lines(key_context.code)),
         Part.of("toolchain", named_lines(toolchain())),
         Part.of("machine", named_lines(of_machine)),

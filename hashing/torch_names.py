@@ -8,11 +8,12 @@ from __future__ import annotations
 
 CORE = "torch._C"
 SDPA_ORDER, SDPA_ORDER_BEFORE = "_get_sdp_priority_order", [1, 2, 0, 3, 4]  # of attention's backends; as torch starts
+NO_TORCH_FUNCTION = "DisableTorchFunction"
 SDPA_OVERRIDEABLE = "_get_overrideable_sdp_enabled"
 SDPA_FLASH_4 = "_get_fa4_sdp_enabled"  # since 2.15
 
 OPERATORS = "torch._ops"  # the module of operators' classes
-FAKE_TENSORS = "torch._subclasses.fake_tensor"
+FAKE_TENSORS, FAKE_MODE = "torch._subclasses.fake_tensor", "FakeTensorMode"
 OPAQUE = "torch._library.opaque_object"
 # What that module is asked, by the name since 2.14 (which warns of the older one at each call) and before.
 IS_OPAQUE = ("is_custom_class", "is_opaque_type")

@@ -102,7 +102,7 @@ class Frames(Struct):
         return RecordStore(self.engine.cache)
 
     def _key(self, frame: Frame) -> tuple[str, Around]:
-        around = world(gpus=self.engine.settings.frames == "gpus")
+        around = world()
         return frame_key(frame, around, Values()), around
 
     def _records(self, key: str, around: Around, report: FrameReport) -> Iterator[Kept]:

@@ -36,9 +36,9 @@ class Around(Struct, frozen=True):
         return _short("\n".join(f"{name} {digest}" for name, digest in self.program.items()))
 
 
-def world(*, gpus: bool) -> Around:
-    """Raises Refused in surroundings that no record speaks of. gpus: whether there may be any."""
-    state.refuse_modes(gpus=gpus)
+def world() -> Around:
+    """Raises Refused in surroundings that no record speaks of."""
+    state.refuse_modes()
     words = {**state.words(), "ambient": _short(encode(sorted(map(list, ambient_state(True).items()))))}
     words["abstract classes"] = "\n".join(hooks_of_packages().values())
     return Around(words, program())

@@ -24,9 +24,9 @@ class Settings:
     """Resolved settings.
 
     max_size: bytes. wait, ttl, skew: seconds (skew None: as the process group has it). verify: the share of hits to
-    check. pgo: whether profiles are shared. frames: whether frames are recorded and restored; `gpus`: on hosts with a
-    GPU as well. job: what the scheduler calls this run. keyring: what signs and is accepted, from signing_key_file and
-    signing_key. origins: where each value came from, by name.
+    check. pgo: whether profiles are shared. frames: whether frames are recorded and restored. job: what the
+    scheduler calls this run. keyring: what signs and is accepted, from signing_key_file and signing_key. origins: where
+    each value came from, by name.
     """
 
     dir: Path
@@ -46,7 +46,7 @@ class Settings:
     ttl: float = 30 * 86_400.0
     verify: float = 0.0
     pgo: bool = True
-    frames: parsing.Frames = True
+    frames: bool = True
     job: str | None = None
     keyring: Keyring = field(default_factory=Keyring)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -91,7 +91,7 @@ _SETTINGS: dict[str, tuple[Callable[[str, object], Any], Callable[[], Any]]] = {
     "ttl": (parsing.parse_ttl, lambda: 30 * 86_400.0),
     "verify": (parsing.parse_share, lambda: 0.0),
     "pgo": (parsing.parse_bool, lambda: True),
-    "frames": (parsing.parse_frames, lambda: True),
+    "frames": (parsing.parse_bool, lambda: True),
     "job": (parsing.parse_job, _scheduled_job),
     "namespace": (parsing.parse_namespace, lambda: "default"),
     "mode": (parsing.parse_mode, lambda: Mode.READWRITE),
@@ -161,7 +161,7 @@ def configure(
     ttl: float | str | None = None,
     verify: float | str | None = None,
     pgo: bool | None = None,
-    frames: parsing.Frames | None = None,
+    frames: bool | None = None,
     job: str | None = None,
     namespace: str | None = None,
     mode: Mode | str | None = None,
@@ -176,8 +176,8 @@ def configure(
     that compile the same; 0: none. ttl: how long a result that nobody uses stays in Redis.
     verify: on this share of hits (0 to 1) the graph is compiled afresh as well, and both results are compared.
     pgo: which sizes vary is learnt from, and told to, all who use the store. frames: what Dynamo traced once
-    is restored where nothing of it has changed; `gpus`: on a host with a GPU as well. job: the name of this run in the
-    journal; those of Slurm and torchrun are known.
+    is restored where nothing of it has changed. job: the name of this run in the journal; those of Slurm and torchrun
+    are known.
     Raises ConfigError, and then changes nothing.
     """
     global _current

@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from ..format.keyring import Keyring, parse_keys
 from .redis_urls import RemoteUrl, parse_url
@@ -53,7 +53,6 @@ _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True} | {
     "no": False,
     "off": False,
 }
-Frames = bool | Literal["gpus"]
 _MAX_SIZE_LIMIT = 2**62  # far above any disk, far below where 64-bit sums overflow
 _MAX_SECONDS = 10 * 366 * 86_400.0
 _MAX_KEY_FILE = 2**20
@@ -216,15 +215,6 @@ def parse_bool(label: str, value: object) -> bool:
     if isinstance(value, str) and value.lower() in _BOOLEANS:
         return _BOOLEANS[value.lower()]
     raise refuse(label, value, f"allowed are {', '.join(_BOOLEANS)}")
-
-
-def parse_frames(label: str, value: object) -> Frames:
-    if isinstance(value, str) and value.lower() == "gpus":
-        return "gpus"
-    try:
-        return parse_bool(label, value)
-    except ConfigError:
-        raise refuse(label, value, f"allowed are {', '.join(_BOOLEANS)}, gpus") from None
 
 
 def parse_size(label: str, value: object) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +17,10 @@ from .. import torch_names
 _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "privateuseone")
 
 
-def ambient_state(uses_cpu: bool) -> dict[str, Any]:
-    """Name -> plain value. `uses_cpu`: CPU kernels are specialised on the number of threads."""
+def ambient_state(uses_cpu: bool, uses_gpu: bool = True) -> dict[str, Any]:
+    """Name -> plain value. `uses_cpu`: CPU kernels are specialised on the number of threads. `uses_gpu`: attention's
+    backends have an order there only.
+    """
     state: dict[str, Any] = {
         "grad_mode": torch.is_grad_enabled(),
         "inference_mode": torch.is_inference_mode_enabled(),
@@ -51,7 +56,7 @@ def ambient_state(uses_cpu: bool) -> dict[str, Any]:
             "math": torch.backends.cuda.math_sdp_enabled(),
             "cudnn": torch.backends.cuda.cudnn_sdp_enabled(),
             "reduced_math": torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed(),
-            **_attention(),
+            **_attention(uses_gpu),
         },
         "mkldnn": {
             "enabled": torch.backends.mkldnn.enabled,
@@ -66,16 +71,31 @@ def ambient_state(uses_cpu: bool) -> dict[str, Any]:
     return state
 
 
-def _attention() -> dict[str, Any]:
+def _attention(uses_gpu: bool) -> dict[str, Any]:
     """What `sdpa_kernel` may set and nothing public tells, where it is not as torch starts."""
     core, found = sys.modules[torch_names.CORE], {}
-    if (order := getattr(core, torch_names.SDPA_ORDER)()) != torch_names.SDPA_ORDER_BEFORE:
-        found["order"] = order
+    if uses_gpu:
+        if torch.cuda.is_initialized():
+            _settle_order()
+        if (order := getattr(core, torch_names.SDPA_ORDER)()) != torch_names.SDPA_ORDER_BEFORE:
+            found["order"] = order
     if not getattr(core, torch_names.SDPA_OVERRIDEABLE)():
         found["overrideable"] = False
     if getattr(core, torch_names.SDPA_FLASH_4, bool)():
         found["flash_4"] = True
     return found
+
+
+@functools.cache
+def _settle_order() -> None:
+    """On some GPUs (Hopper) torch puts cuDNN first, once, when a backend is first chosen for an attention there: before
+    the first key or after it. So one is chosen here, of tensors that are none.
+    """
+    fake = getattr(importlib.import_module(torch_names.FAKE_TENSORS), torch_names.FAKE_MODE)
+    alone = getattr(sys.modules[torch_names.CORE], torch_names.NO_TORCH_FUNCTION)
+    with contextlib.suppress(RuntimeError), alone(), fake(), torch.no_grad():
+        one = torch.empty(1, 1, 8, 8, device="cuda", dtype=torch.float16)
+        torch.nn.functional.scaled_dot_product_attention(one, one, one)
 
 
 def _dtensors() -> dict[str, Any]:

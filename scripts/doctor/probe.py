@@ -19,7 +19,7 @@ def probe() -> dict[str, Any]:
         "version": str(torch.__version__),
         "unsupported": _unsupported(),
         "untested": _untested(),
-        "frames": _frames(bool(torch.cuda.device_count())),
+        "frames": _frames(),
         "listed": "warmgraph" in torch.compiler.list_backends(),
         "entry_point": _entry_point(),
         "built_for": _built_for(torch),
@@ -43,16 +43,14 @@ def _untested() -> str | None:
     return untested()
 
 
-def _frames(gpus: bool) -> str | None:
-    """Why frames are traced in each process. gpus: whether there is any."""
+def _frames() -> str | None:
+    """Why frames are traced in each process."""
     from warmgraph.backend import frames_unsupported
     from warmgraph.cache import ConfigError, settings
 
     try:
         if not settings().frames:
             return "WARMGRAPH_FRAMES=0"
-        if gpus and settings().frames != "gpus":
-            return "there is a GPU (to restore them all the same, set WARMGRAPH_FRAMES=gpus)"
     except ConfigError:
         pass  # the settings have a check of their own
     return frames_unsupported()

@@ -197,13 +197,12 @@ def main():
     parser.add_argument("--backend", default="warmgraph")
     parser.add_argument("--mode")
     parser.add_argument("--without", help="a library that cannot be imported")
-    parser.add_argument("--frames", action="store_true", help="restore them here as well")
+    parser.add_argument("--frames", action="store_true", help="restore them: without, each is traced")
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     if options.without:
         sys.modules[options.without] = None
-    if options.frames:
-        warmgraph.configure(frames="gpus")
+    warmgraph.configure(frames=options.frames)
     named = {"backend": options.backend} | ({"mode": options.mode} if options.mode else {})
     found, kept = {}, {}
     for name in options.cases:

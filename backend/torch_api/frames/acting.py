@@ -18,6 +18,7 @@ from warmgraph.hashing import called_as_it_is, is_allowed_call, looking_once, un
 
 from ..compile import no_dispatch_modes
 from ..operators import OpOverload, OpOverloadPacket, called
+from .devices import gpu_count
 from .fakes import CONSTANTS, plain_codes
 from .plain import Plain, to_plain
 from .ran import is_foreign, noting, paused
@@ -225,8 +226,10 @@ _PURE = ("_operator", "operator", "math", "builtins")
 _TOLD = frozenset(
     """
     torch.get_float32_matmul_precision torch.get_default_dtype torch.is_grad_enabled torch.is_inference_mode_enabled
-    torch.get_num_threads torch.cuda.device_count torch.cuda.get_device_capability
-    torch.backends.cuda.is_flash_attention_available
+    torch.get_num_threads torch.cuda.device_count torch.cuda.get_device_capability torch.cuda.get_device_name
+    torch.cuda.is_bf16_supported torch.backends.cuda.is_flash_attention_available torch.backends.cuda.flash_sdp_enabled
+    torch.backends.cuda.mem_efficient_sdp_enabled torch.backends.cuda.math_sdp_enabled
+    torch.backends.cuda.cudnn_sdp_enabled torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed
     torch._C._get_flash_sdp_enabled torch._C._get_mem_efficient_sdp_enabled torch._C._get_math_sdp_enabled
     torch._C._get_cudnn_sdp_enabled torch._C._get_overrideable_sdp_enabled torch._C._is_autocast_available
     torch._C._are_functorch_transforms_active torch._C._log_api_usage_once torch.functional.broadcast_shapes
@@ -242,4 +245,5 @@ def _is_told(target: Any) -> bool:
     module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", "")
     if name.startswith("pybind11_"):  # in some builds of torch it begins with a class of pybind11's
         name = target.__name__
-    return module in _PURE or f"{module}.{name}" in _TOLD
+    full = f"{module}.{name}"
+    return module in _PURE or full in _TOLD or (full == "torch.backends.cudnn.version" and gpu_count() > 0)

@@ -16,17 +16,16 @@ from .plain import NotServed
 _OF_ONE = frozenset("uuid pci_bus_id pci_device_id pci_domain_id".split())
 
 
-def refuse_devices(*, gpus: bool) -> None:
-    """Raises NotServed where there is something that no record speaks of. gpus: whether NVIDIA's may be there."""
+def refuse_devices() -> None:
+    """Raises NotServed where there is something that no record speaks of: anything but CPUs and NVIDIA's GPUs."""
     others = {"XPU": torch.xpu, "MPS": torch.backends.mps, "MTIA": torch.mtia}
     found = [f"an {name}" for name, module in others.items() if module.is_available()]
     if (own := torch._C._get_privateuse1_backend_name()) != "privateuseone":
         found.append(f"a device {own!r}")
-    if (count := gpu_count()) and (not gpus or torch.version.hip):
-        found.insert(0, f"{count} GPU{'s' * (count > 1)}")
+    if (count := gpu_count()) and torch.version.hip:
+        found.insert(0, f"{count} GPU{'s' * (count > 1)} of AMD's")
     if found:
-        hint = "" if gpus or not count or torch.version.hip else "; WARMGRAPH_FRAMES=gpus restores them here as well"
-        raise NotServed(f"this host has {', '.join(found)}: frames were restored on CPUs only{hint}")
+        raise NotServed(f"this host has {', '.join(found)}: frames are restored on CPUs and NVIDIA's GPUs only")
     if count and not torch.cuda.is_available():
         raise NotServed("this host has a GPU, and CUDA does not start")
     if count and torch.cuda.is_current_stream_capturing():

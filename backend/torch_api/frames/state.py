@@ -48,8 +48,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def refuse_modes(*, gpus: bool) -> None:
-    """Raises Refused in surroundings that no record speaks of. gpus: whether there may be any."""
+def refuse_modes() -> None:
+    """Raises Refused in surroundings that no record speaks of."""
     if torch._C._len_torch_function_stack() or convert_frame.torch_function_mode_stack_state_mgr.stack:
         raise Refused("a __torch_function__ mode is on")
     if torch._C._len_torch_dispatch_stack():
@@ -73,7 +73,7 @@ def refuse_modes(*, gpus: bool) -> None:
         raise Refused("inside `with` of a device mesh")
     if for_current_device():
         raise NotServed("compile_on_one_rank makes other guards on devices")
-    refuse_devices(gpus=gpus)
+    refuse_devices()
     logs = torch._logging._internal.log_state
     if logs.artifact_names or logs.log_qname_to_level or os.environ.get("TORCH_TRACE"):
         raise NotServed("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")

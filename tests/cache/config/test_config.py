@@ -145,15 +145,8 @@ def test_job_is_the_schedulers(monkeypatch: pytest.MonkeyPatch, variables: dict[
     assert settings().job == job
 
 
-@pytest.mark.parametrize(("text", "frames"), [("gpus", "gpus"), ("GPUS", "gpus"), ("1", True), ("off", False)])
-def test_frames(monkeypatch: pytest.MonkeyPatch, text: str, frames: object) -> None:
-    """Everywhere, on hosts without a GPU, nowhere."""
-    monkeypatch.setenv("WARMGRAPH_FRAMES", text)
-    assert settings().frames == frames
-
-
 BAD: list[tuple[str, Any, str]] = [
-    ("frames", "gpu", "off, gpus"),
+    ("frames", "gpu", "false, no, off"),
     ("job", "x" * 65, "64 printable"),
     ("job", "a\nb", "64 printable"),
     ("mode", "fast", "readwrite, readonly, refresh, off"),
