@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 CORE = "torch._C"
-SDPA_ORDER, SDPA_ORDER_BEFORE = "_get_sdp_priority_order", [1, 2, 0, 3, 4]  # of attention's backends; as torch starts
+# Of attention's backends the order: as torch starts, and as it sets it on Hopper.
+SDPA_ORDER, SDPA_ORDERS = "_get_sdp_priority_order", ([1, 2, 0, 3, 4], [3, 1, 2, 0, 4])
 NO_TORCH_FUNCTION = "DisableTorchFunction"
 SDPA_OVERRIDEABLE = "_get_overrideable_sdp_enabled"
 SDPA_FLASH_4 = "_get_fa4_sdp_enabled"  # since 2.15

@@ -18,8 +18,8 @@ _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "hpu", "mps", "mtia", "privateuseone"
 
 
 def ambient_state(uses_cpu: bool, uses_gpu: bool = True) -> dict[str, Any]:
-    """Name -> plain value. `uses_cpu`: CPU kernels are specialised on the number of threads. `uses_gpu`: attention's
-    backends have an order there only.
+    """Name -> plain value. `uses_cpu`: CPU kernels are specialised on the number of threads. `uses_gpu`: it
+    matters there which order of attention's backends torch set of itself.
     """
     state: dict[str, Any] = {
         "grad_mode": torch.is_grad_enabled(),
@@ -74,11 +74,11 @@ def ambient_state(uses_cpu: bool, uses_gpu: bool = True) -> dict[str, Any]:
 def _attention(uses_gpu: bool) -> dict[str, Any]:
     """What `sdpa_kernel` may set and nothing public tells, where it is not as torch starts."""
     core, found = sys.modules[torch_names.CORE], {}
-    if uses_gpu:
-        if torch.cuda.is_initialized():
-            _settle_order()
-        if (order := getattr(core, torch_names.SDPA_ORDER)()) != torch_names.SDPA_ORDER_BEFORE:
-            found["order"] = order
+    if uses_gpu and torch.cuda.is_initialized():
+        _settle_order()
+    usual = torch_names.SDPA_ORDERS[: 1 if uses_gpu else 2]
+    if (order := getattr(core, torch_names.SDPA_ORDER)()) not in usual:
+        found["order"] = order
     if not getattr(core, torch_names.SDPA_OVERRIDEABLE)():
         found["overrideable"] = False
     if getattr(core, torch_names.SDPA_FLASH_4, bool)():

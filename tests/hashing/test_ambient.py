@@ -42,11 +42,13 @@ def test_an_order_of_ones_own_is_told(hopper):
     assert ambient_state(uses_cpu=True) != ours
 
 
-def test_there_is_no_order_without_a_gpu(hopper):
+def test_without_a_gpu_only_an_order_of_ones_own_is_told(hopper):
     before = ambient_state(uses_cpu=True, uses_gpu=False)
     ambient_state(uses_cpu=True)
     assert ambient_state(uses_cpu=True, uses_gpu=False) == before
     assert "order" not in before["sdp"]
+    torch._C._set_sdp_priority_order([2, 1, 0, 3, 4])
+    assert ambient_state(uses_cpu=True, uses_gpu=False)["sdp"]["order"] == [2, 1, 0, 3, 4]
 
 
 def test_modes_of_the_program_see_nothing_of_it(hopper):
