@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ..format.packed import Packed
 from ..process.writer import Writer
@@ -17,18 +19,20 @@ from .similar_entries import Relating
 
 logger = logging.getLogger(__package__)
 
-# (entry, seconds, error or None), once for each result that is handed to the slow tiers; in the background
+# (entry, seconds, error or None), once for each result that is handed to the slow tiers; in a background
 # thread, or in the publishing one when too much was waiting.
 OnPublished = Callable[[Entry, float, StoreUnavailable | None], None]
 
 
 class Publishing:
-    """Of one cache. max_size (bytes) and max_files bound each disk store. error: the last one, until it is taken."""
+    """Of one cache. writers: one for each slow tier, by its name: who waits for the folder does not wait for a network.
+    max_size (bytes) and max_files bound each disk store. error: the last one, until it is taken.
+    """
 
     def __init__(
         self,
         access: Access,
-        writer: Writer,
+        writers: Mapping[str, Writer],
         relating: Relating,
         *,
         max_size: int,
@@ -37,7 +41,7 @@ class Publishing:
     ) -> None:
         self.error: StoreUnavailable | None = None
         self._access = access
-        self._writer = writer
+        self._writers = writers
         self._relating = relating
         self._max_size = max_size
         self._max_files = max_files
@@ -45,49 +49,50 @@ class Publishing:
         self._schedule = Schedule(max_size // 20)
 
     def publish(self, packed: Packed, flight: Flight | None) -> None:
-        """Write a result, which ends the flight. When too much is waiting, the slow tiers go without."""
-        if not any(self._access.is_written(store) for store in self._access.tiers[1:]):
+        """Write a result, which ends the flight. A tier for which too much is waiting goes without."""
+        stores = [store for store in self._access.tiers[1:] if self._access.is_written(store)]
+        if not stores:
             return
-        if not self._hand_over(packed, flight):
-            refused = StoreUnavailable("too many results wait to be written; this one is not")
-            self._report(packed.entry, 0.0, refused)
-
-    def _hand_over(self, packed: Packed, flight: Flight | None) -> bool:
-        """To the background thread, with the flight; False when too much waits there."""
-        if flight is None:
-            return self._writer.submit(lambda: self._write(packed, None), packed.size)
-        flight.handed_over()  # threads that wait find it in memory from here on
-        taken = False
+        sending = _Sending(packed, flight, stores)
+        if flight is not None:
+            flight.handed_over()  # threads that wait find it in memory from here on
+        waiting = list(stores)
         try:
-            taken = self._writer.submit(lambda: self._write(packed, flight), packed.size)
+            while waiting:
+                store = waiting[0]
+                if not self._writers[store.name].submit(partial(self._write, store, sending), packed.size):
+                    break
+                del waiting[0]
         finally:
-            if not taken:
-                flight.settle(ok=False)
-        return taken
+            for store in waiting:  # refused, or interrupted: a writer may have begun with what it took
+                self._over(store, sending, StoreUnavailable("too many results wait to be written; this one is not"))
 
-    def _write(self, packed: Packed, flight: Flight | None) -> None:
-        """In the background thread: the slow tiers, then eviction. Whoever waits for a tier is let go in between."""
+    def _write(self, store: Store, sending: _Sending) -> None:
+        """In the background thread of that tier: the result, then room for it."""
         start = time.perf_counter()
-        first: StoreUnavailable | None = None
-        landed = False
-        written: list[Store] = []
+        error: StoreUnavailable | None = StoreUnavailable("it failed in a way that was not foreseen")
         try:
-            for store in filter(self._access.is_written, self._access.tiers[1:]):
-                error = self._access.put(store, packed, raising=False)
-                if error is not None:
-                    first = first or error
-                else:
-                    written.append(store)
-                    if flight is not None:
-                        flight.release_level(store.name, ok=True)
-                landed = error is None
+            error = self._access.put(store, sending.packed, raising=False)
         finally:
+            self._over(store, sending, error, time.perf_counter() - start)
+        if error is None:
+            self._relating.note([store], sending.packed.entry)
+        if isinstance(store, DiskStore):
+            self._evict(store, sending.packed.size)
+
+    def _over(self, store: Store, sending: _Sending, error: StoreUnavailable | None, seconds: float = 0.0) -> None:
+        """Whoever waits for this tier is let go; after the last of them, whoever is left."""
+        flight = sending.flight
+        if flight is not None and error is None:
+            flight.release_level(store.name, ok=True)
+        if not sending.is_over(store, error, seconds):
+            return
+        try:
             if flight is not None:
                 # Who waits at a level looks there and farther: what lies nearer, or in the last one, decides.
-                flight.settle(ok=landed)
-        self._relating.note(written, packed.entry)
-        self._report(packed.entry, time.perf_counter() - start, first)
-        self._evict(packed.size)
+                flight.settle(ok=sending.landed)
+        finally:
+            self._report(sending.packed.entry, sending.seconds, sending.error)
 
     def _report(self, entry: Entry, seconds: float, error: StoreUnavailable | None) -> None:
         if error is not None:
@@ -96,15 +101,38 @@ class Publishing:
         if self._on_published is not None:
             self._on_published(entry, seconds, error)
 
-    def _evict(self, written: int) -> None:
-        if not self._schedule.due(written):
+    def _evict(self, store: DiskStore, written: int) -> None:
+        if not self._schedule.due(written) or not self._access.may_write(store):
             return
-        for store in self._access.tiers:
-            if not isinstance(store, DiskStore) or not self._access.may_write(store):
-                continue
-            try:
-                report = store.keep_within(self._max_size, self._max_files)
-                if report is not None:
-                    logger.info("cache tier %s was over its bounds: %s", store.name, report)
-            except StoreUnavailable as error:
-                self._access.failed(store, "write", error, raising=False)
+        try:
+            report = store.keep_within(self._max_size, self._max_files)
+            if report is not None:
+                logger.info("cache tier %s was over its bounds: %s", store.name, report)
+        except StoreUnavailable as error:
+            self._access.failed(store, "write", error, raising=False)
+
+
+class _Sending:
+    """One result on its way to its tiers. landed: it is in the last of them. seconds: of the slowest."""
+
+    def __init__(self, packed: Packed, flight: Flight | None, stores: Sequence[Store]) -> None:
+        self.packed = packed
+        self.flight = flight
+        self.landed = False
+        self.error: StoreUnavailable | None = None
+        self.seconds = 0.0
+        self._last = stores[-1]
+        self._left = set(stores)
+        self._lock = threading.Lock()
+
+    def is_over(self, store: Store, error: StoreUnavailable | None, seconds: float) -> bool:
+        """Note how it went with one tier; whether that was the last to come. Of a tier that is over already: False."""
+        with self._lock:
+            if store not in self._left:
+                return False
+            self._left.discard(store)
+            self.error = self.error or error
+            self.seconds = max(self.seconds, seconds)
+            if store is self._last:
+                self.landed = error is None
+            return not self._left

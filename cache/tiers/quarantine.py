@@ -7,6 +7,8 @@ A tier behind a network is asked in the background, for whoever found the damage
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from functools import partial
 
 from ..format.seal import identity
 from ..process.writer import Writer
@@ -20,11 +22,11 @@ _told: set[str | None] = set()  # what this process was warned of
 
 
 class Quarantine:
-    """For the tiers of one cache. writer: asks those behind a network."""
+    """For the tiers of one cache. writers: of the slow ones, by name."""
 
-    def __init__(self, access: Access, writer: Writer) -> None:
+    def __init__(self, access: Access, writers: Mapping[str, Writer]) -> None:
         self._access = access
-        self._writer = writer
+        self._writers = writers
         self._overlooked: set[tuple[int, bytes]] = set()  # entries, wherever they lie and whoever sealed them
 
     def is_quarantined(self, sealed: bytes) -> bool:
@@ -46,25 +48,21 @@ class Quarantine:
 
     def everywhere(self, key: str, variant: str, why: str, sealed: bytes | None) -> None:
         """Take an entry out of all tiers. sealed: that one alone; None: whatever bears its name."""
-        waiting = self._writer.pending
+        waiting = [store for store in self._access.tiers[1:] if self._writers[store.name].pending]
         if sealed is not None:
             self._overlooked.add(identity(sealed))
         for store in self._access.tiers:
             if sealed is None and not self._access.may_write(store) and not self._is_remote(store):
                 self._overlook(store, key, variant)
             self._remove(store, key, variant, why, sealed, None)
-        if waiting:  # it may be among what is still to be written, and would come back
-            self._writer.submit(lambda: self._again(key, variant, why, sealed))
-
-    def _again(self, key: str, variant: str, why: str, sealed: bytes | None) -> None:
-        for store in self._access.tiers:
-            self._remove_now(store, key, variant, why, sealed, None)
+        for store in waiting:  # it may be among what is still to be written, and would come back
+            self._writers[store.name].submit(partial(self._remove_now, store, key, variant, why, sealed, None))
 
     def _remove(
         self, store: Store, key: str, variant: str, why: str, sealed: bytes | None, blob: BlobRef | None
     ) -> None:
         if self._is_remote(store):
-            self._writer.submit(lambda: self._remove_now(store, key, variant, why, sealed, blob))
+            self._writers[store.name].submit(partial(self._remove_now, store, key, variant, why, sealed, blob))
         else:
             self._remove_now(store, key, variant, why, sealed, blob)
 

@@ -76,12 +76,12 @@ class Cache:
         self._healing = healing
         self._one_reader = one_reader
         self._spill = Spill()
-        self._writer = Writer()
+        self._writers = {store.name: Writer() for store in slow}
         self._relating = Relating(access)
-        self._quarantine = Quarantine(access, self._writer)
+        self._quarantine = Quarantine(access, self._writers)
         self._publishing = Publishing(
             access,
-            self._writer,
+            self._writers,
             self._relating,
             max_size=max_size,
             max_files=max_files,
@@ -162,13 +162,14 @@ class Cache:
         why = " ".join(why.split())  # one line, in the log as in the folder
         if self._healing is not None:  # first: then nobody brings back what is removed
             generation = time.time_ns() // 1000 if sealed is None else generation_of(sealed)
-            self._writer.submit(partial(self._healing.set_aside, key, variant, generation))
+            self._writers[self._tiers[-1].name].submit(partial(self._healing.set_aside, key, variant, generation))
         logger.warning("a cached result is quarantined (%.16s, %s): %s", key, variant, why)
         self._quarantine.everywhere(key, variant, why, sealed)
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until all is written; False when `timeout` seconds were too few. Strict: raises what failed."""
-        done = self._writer.flush(timeout)
+        deadline = time.monotonic() + timeout
+        done = all(writer.flush(max(0.0, deadline - time.monotonic())) for writer in self._writers.values())
         error, self._publishing.error = self._publishing.error, None
         if error is not None and self._strict:
             raise error
@@ -185,8 +186,8 @@ class Cache:
 
     @property
     def dropped(self) -> int:
-        """How many results were not written because too many were waiting."""
-        return self._writer.dropped
+        """How many results a tier did not get because too many were waiting."""
+        return sum(writer.dropped for writer in self._writers.values())
 
     # -- reading
 
@@ -210,7 +211,7 @@ class Cache:
         for above in self._tiers[:level]:  # first, so that kernels have their files there
             self._access.put(above, packed)
         if level > 1:  # in the background: nobody waits for that
-            self._writer.submit(partial(self._relating.note, self._tiers[1:level], packed.entry))
+            self._writers[self._tiers[1].name].submit(partial(self._relating.note, self._tiers[1:level], packed.entry))
         hit = self._hit(store, found, search)
         if hit is None:
             return None

@@ -198,18 +198,69 @@ def test_nothing_kept_ends_all_leases(make: SimpleNamespace) -> None:
     assert levels[0].ended == [False, False, False]
 
 
-def test_a_thread_that_cannot_hand_over_gives_back(make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C between the compile and the background thread: the lease does not outlive it."""
-    levels = [Leases("near")]
-    cache = Cache(MemoryStore(), [Store("near")], flights=Flights(levels, wait=0.0))
+@pytest.mark.parametrize(("at", "ended"), [("near", [[False], [False]]), ("far", [[True], [False]])])
+def test_a_thread_that_cannot_hand_over_gives_back(
+    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, at: str, ended: list[list[bool]]
+) -> None:
+    """Ctrl-C between the compile and the background threads: no lease outlives it."""
+    levels = [Leases("near"), Leases("far")]
+    cache = Cache(MemoryStore(), [Store("near"), Store("far")], flights=Flights(levels, wait=0.0))
 
     def interrupted(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cache._writer, "submit", interrupted)
+    monkeypatch.setattr(cache._writers[at], "submit", interrupted)
     with pytest.raises(KeyboardInterrupt), cache.flight(make.key_of(1)) as flight:
         cache.publish(make.draft(1), make.contents(1), flight)
-    assert levels[0].ended == [False]
+    assert cache.flush()
+    assert [level.ended for level in levels] == ended
+
+
+class SlowStore(Store):
+    """It takes no entry before it is told to."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.goes_on = threading.Event()
+
+    def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
+        assert self.goes_on.wait(30)
+        super().put_entry(key, variant, sealed)
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_tier_waits_for_no_other(make: SimpleNamespace, slow: int) -> None:
+    """Results come to a folder while a network is slow, and to a network while a folder is; so do those who wait."""
+    reports: list[Any] = []
+    stores = [Store("near"), Store("far")]
+    stores[slow] = held_up = SlowStore(stores[slow].name)
+    levels = [Leases("near"), Leases("far")]
+    cache = Cache(
+        MemoryStore(), stores, flights=Flights(levels, wait=0.0), on_published=lambda *report: reports.append(report)
+    )
+    for number in (1, 2):
+        with cache.flight(make.key_of(number)) as flight:
+            cache.publish(make.draft(number), make.contents(number), flight)
+    assert cache._writers[stores[1 - slow].name].flush(30)
+    assert [len(list(stores[1 - slow].entries(make.key_of(number)))) for number in (1, 2)] == [1, 1]
+    assert levels[1 - slow].ended == [True, True]
+    assert levels[slow].ended == [] and reports == []
+    held_up.goes_on.set()
+    assert cache.flush()
+    assert levels[slow].ended == [True, True]
+    assert [(entry.key, error) for entry, _, error in reports] == [(make.key_of(1), None), (make.key_of(2), None)]
+
+
+def test_a_result_that_is_set_aside_does_not_come_back(make: SimpleNamespace) -> None:
+    """Also where it was still to be written."""
+    far = SlowStore("far")
+    cache = Cache(MemoryStore(), [Store("near"), far])
+    cache.publish(make.draft(1), make.contents(1))
+    assert cache._writers["near"].flush(30)
+    cache.quarantine(make.key_of(1), "v0", "it did not load")
+    far.goes_on.set()
+    assert cache.flush()
+    assert cache.lookup(make.key_of(1), make.always) == Miss(Reason.ABSENT)
 
 
 def test_a_remote_tier_is_cleaned_up_in_the_background(make: SimpleNamespace) -> None:
