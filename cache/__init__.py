@@ -52,6 +52,7 @@ from .profiles.profiles import Profile, profile_of, today
 from .profiles.store import ProfileStore
 from .stores.disk.eviction import PruneReport, Usage
 from .stores.disk.layout import EntryFile
+from .stores.disk.mount import file_system_of, is_over_a_network
 from .stores.disk.store import DiskStore
 from .stores.disk.verify import Finding, Flaw, VerifyReport
 from .stores.memory import MemoryStore
@@ -164,10 +165,12 @@ __all__ = [
     "encode_blob",
     "ending",
     "export_bundle",
+    "file_system_of",
     "flush",
     "fork_safe_lock",
     "import_bundle",
     "is_key",
+    "is_over_a_network",
     "journal_dir",
     "keys_in_file",
     "learn_revocations",

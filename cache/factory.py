@@ -29,6 +29,7 @@ from .stores.circuit_breaker import Health, Probe
 from .stores.disk.files import read_bounded, write_atomically
 from .stores.disk.folder import open_private
 from .stores.disk.locks import FileLeases
+from .stores.disk.mount import mount_of
 from .stores.disk.store import DiskStore
 from .stores.memory import MemoryStore
 from .tiers.access import Policy
@@ -207,7 +208,7 @@ def _open_disk(settings: Settings, health: Health) -> DiskStore | None:
     root = store_root(settings)
     try:
         if root != settings.dir:  # whoever can write above a namespace's folder can replace it
-            open_private(settings.dir, create=not readonly)
+            mount_of(settings.dir).call(partial(open_private, settings.dir, create=not readonly))
         return DiskStore(root, readonly=readonly)
     except StoreUnavailable as error:
         if settings.strict:

@@ -231,13 +231,14 @@ class Held(Struct, frozen=True):
     """A key that someone else has the right to compile.
 
     owner: who, one line for people. failed: nobody has it any more, and the last owner's compile gave nothing
-    that could be kept: there is nothing to wait for. given_back: nobody has it, and the result is there. job: of whose
-    ranks the owner is one, as `ranks_of` tells it.
+    that could be kept: there is nothing to wait for. given_back: nobody has it, and the result is there. stopped: its
+    owner does not run (Ctrl-Z). job: of whose ranks the owner is one, as `ranks_of` tells it.
     """
 
     owner: str
     failed: bool = False
     given_back: bool = False
+    stopped: bool = False
     job: str | None = None
 
 

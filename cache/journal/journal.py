@@ -9,11 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from ..stores.disk.files import host_name, listing, make_folders, stat_of
 from ..stores.disk.layout import JOURNAL_NAME
+from ..stores.disk.mount import mount_of
+from ..typing import StoreUnavailable
 from .events import MAX_LINE_BYTES, Event, EventDict, Outcome, decode_event, encode_event
 
 logger = logging.getLogger(__package__)
@@ -57,8 +60,9 @@ class Journal:
         if self._dir is None:
             return True
         try:
-            _write(self._dir / f"{day_of(event.time)}.{host_name()}.jsonl", encode_event(event))
-        except (OSError, ValueError, OverflowError) as error:
+            path, line = self._dir / f"{day_of(event.time)}.{host_name()}.jsonl", encode_event(event)
+            mount_of(self._dir).call(partial(_write, path, line))
+        except (OSError, ValueError, OverflowError, StoreUnavailable) as error:
             if not self._told:
                 logger.warning("events are not journaled in %s: %s", self._dir, error)
                 self._told = True

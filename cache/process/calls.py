@@ -14,8 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from ...process.exits import ending
-from ...typing import StoreSilent, StoreUnavailable
+from ..typing import StoreSilent, StoreUnavailable
+from .exits import ending
 
 T = TypeVar("T")
 

@@ -33,7 +33,7 @@ LINE_SECONDS = 30.0  # between two lines in the log of one who waits
 
 _THREADS = "threads"
 _ANOTHER_THREAD = "another thread of this process"
-_HAS_IT = "%s has it, and that is as long as this process may wait"
+_HAS_IT, _STOPPED = "%s has it, and that is as long as this process may wait", "%s has it, and is stopped"
 _FAILED = "the last compile left nothing to wait for (%s)"
 _FIRST_PAUSE, _LAST_PAUSE, _LONGEST_PAUSE = 0.01, 0.2, 1.0  # seconds between two polls of a level: at first, soon, ever
 _SHARE = 0.02  # of what was waited so far: a long compile is asked for less often, and known at most that much later
@@ -141,6 +141,8 @@ class Flights:
             owner = waiting.owner if answer is None else answer.owner
             if answer is not None and answer.failed:
                 return _Without(_FAILED % owner, gives_up=True)
+            if answer is not None and answer.stopped:  # its lease of a level behind this one ends by itself
+                return _Without(_STOPPED % owner, further=True)
             if (level.name, key) in self._ours:
                 # Our own background write, as our threads exclude each other: its result is in memory already.
                 return _Without(None)

@@ -36,7 +36,7 @@ class OneReader:
         lock: Lease | Held | None = None
         with suppress(StoreUnavailable):  # a full disk, say: everybody reads for himself
             lock = self._locks.acquire(key)
-            if isinstance(lock, Held):
+            if isinstance(lock, Held) and not lock.stopped:
                 self._wait(key)
         try:
             yield

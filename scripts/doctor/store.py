@@ -11,7 +11,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from warmgraph.cache import ConfigError, DiskStore, Mode, StoreUnavailable, store_root
+from warmgraph.cache import (
+    ConfigError,
+    DiskStore,
+    Mode,
+    StoreUnavailable,
+    file_system_of,
+    is_over_a_network,
+    store_root,
+)
 
 from ..output import size
 from .command import Finding, ok, problem, warning
@@ -22,7 +30,6 @@ _FEW_FILES = 10_000
 _CLOCK_SECONDS = 10.0
 _LATEST_LOOKED_AT = 2000  # files of the store; enough to meet a wrong clock
 _FEW_OPEN_FILES = 1024
-_OVER_A_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "ceph", "gpfs", "beegfs", "fuse.", "9p", "afs")
 
 
 def check_folder() -> Iterator[Finding]:
@@ -95,10 +102,10 @@ def _file_system(place: Path, wanted: int, *, readonly: bool) -> Iterator[Findin
             "mount it without noexec, or set WARMGRAPH_DIR to another disk",
         )
     kind = file_system_of(place, Path("/proc/self/mountinfo").read_text())
-    if kind.startswith(_OVER_A_NETWORK):
+    if is_over_a_network(kind):
         yield warning(
             "disk",
-            f"{place} is on {kind}, over a network: it is safe there, but every look-up waits for it",
+            f"{place} is on {kind}, over a network: it is safe there, but every look-up waits for it (at most 10 s)",
             "give each host a folder on its own disk, and share through a Redis (WARMGRAPH_URL)",
         )
     if readonly:
@@ -111,22 +118,6 @@ def _file_system(place: Path, wanted: int, *, readonly: bool) -> Iterator[Findin
         yield warning("disk", f"only {files} more files fit at {place}", "free some, or set WARMGRAPH_DIR")
     else:
         yield ok("disk", f"{kind or 'unknown file system'}, {size(free)} free; the store may take {size(wanted)}")
-
-
-def file_system_of(place: Path, mounts: str) -> str:
-    """The type of the file system that `place` is on, from the text of /proc/self/mountinfo (proc(5)); else empty."""
-    real = place.resolve()
-    best, kind = -1, ""
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split(" ")
-        if len(fields) < 5 or not after:
-            continue
-        point = Path(fields[4].replace("\\040", " "))
-        depth = len(point.parts)
-        if real.is_relative_to(point) and depth >= best:  # of two on one point, the later covers the earlier
-            best, kind = depth, after.split(" ")[0]
-    return kind
 
 
 def check_torch_folder() -> Iterator[Finding]:

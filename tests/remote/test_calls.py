@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import StoreUnavailable
-from warmgraph.cache.process import exits
-from warmgraph.cache.stores.redis import calls
-from warmgraph.cache.stores.redis.calls import Call, bounded, current_call, seconds_for
+from warmgraph.cache.process import calls, exits
+from warmgraph.cache.process.calls import Call, bounded, current_call, seconds_for
 
 
 def test_the_result_comes_back() -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.cache import ONE_DEVICE, new_key, parse_keys, reset_settings
+from warmgraph.cache import ONE_DEVICE, file_system_of, new_key, parse_keys, reset_settings
 from warmgraph.scripts.doctor.command import Check, Finding, Verdict, examine, ok
 from warmgraph.scripts.doctor.devices import check_devices
 from warmgraph.scripts.doctor.server import check_server
 from warmgraph.scripts.doctor.settings import check_environment, check_settings, check_signing
-from warmgraph.scripts.doctor.store import check_folder, check_limits, check_torch_folder, file_system_of
+from warmgraph.scripts.doctor.store import check_folder, check_limits, check_torch_folder
 from warmgraph.scripts.doctor.toolchain import _bytecode, check_compiler, check_python, check_torch
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -23,13 +23,15 @@ import json
 import os
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from ...config.config import rank
 from ...process.forks import reset_in_child
-from ...typing import Held
+from ...typing import Held, StoreSilent
 from .files import GONE, host_name, make_folders, translating
 from .layout import Layout
+from .mount import Mount, mount_of
 
 FAILED_SECONDS = 5.0  # how long a failed compile is told to those who ask; who waits asks at least every second
 SOMEONE = "another process"
@@ -51,6 +53,7 @@ class FileLeases:
 
     def __init__(self, root: Path, *, fetch: bool = False) -> None:
         self._layout = Layout(root)
+        self._mount = mount_of(root)
         self._fetch = fetch
         self._open: dict[FileLease, int] = {}  # descriptors by lease; only single, atomic operations on it
         reset_in_child(self)
@@ -67,10 +70,16 @@ class FileLeases:
                 os.close(descriptor)
 
     def acquire(self, key: str, *, waits: bool = False) -> FileLease | Held:
+        return self._mount.call(partial(self._acquire, key, waits=waits), undo=_give_back)
+
+    def peek(self, key: str) -> Held | None:
+        return self._mount.call(partial(self._peek, key))
+
+    def _acquire(self, key: str, *, waits: bool) -> FileLease | Held:
         path = self._layout.lock(key, fetch=self._fetch)
         with translating("lock", path):
             for _ in range(_ATTEMPTS):
-                lease = FileLease(path, self._open)
+                lease = FileLease(path, self._open, self._mount)
                 try:
                     answer = lease.take(create=not waits)
                 except BaseException:
@@ -83,7 +92,7 @@ class FileLeases:
                     return answer
         return Held(SOMEONE)  # a file that is replaced this often has people at work on it
 
-    def peek(self, key: str) -> Held | None:
+    def _peek(self, key: str) -> Held | None:
         path = self._layout.lock(key, fetch=self._fetch)
         with translating("look at", path):
             try:
@@ -103,13 +112,14 @@ class FileLeases:
 class FileLease:
     """One lock file, opened. Given back by `release`, or by the end of the process."""
 
-    __slots__ = ("_open", "_path")
+    __slots__ = ("_mount", "_open", "_path")
 
     token = 0
 
-    def __init__(self, path: Path, opened: dict[FileLease, int]) -> None:
+    def __init__(self, path: Path, opened: dict[FileLease, int], mount: Mount) -> None:
         self._path = path
         self._open = opened
+        self._mount = mount
 
     def take(self, *, create: bool) -> Held | bool | None:
         """Try to lock. None: it is ours. Held: it is not. False: the file lost its name meanwhile; try anew.
@@ -141,8 +151,11 @@ class FileLease:
     def release(self, *, ok: bool) -> None:
         # Forgotten first: a number is closed once only, and in a child of a fork it is not there at all.
         descriptor = self._open.pop(self, None)
-        if descriptor is None:
-            return
+        if descriptor is not None:
+            with suppress(StoreSilent):  # it is given back when that comes back
+                self._mount.call(partial(self._release, descriptor, ok=ok), insist=True)
+
+    def _release(self, descriptor: int, *, ok: bool) -> None:
         try:
             with suppress(OSError):  # it stays as it is: free, with our name in it
                 if _bears(descriptor, self._path):  # not when the store was removed and made anew meanwhile
@@ -152,6 +165,11 @@ class FileLease:
                         _write(descriptor, failed=True)
         finally:
             _unlock_and_close(descriptor)
+
+
+def _give_back(answer: FileLease | Held) -> None:
+    if isinstance(answer, FileLease):
+        answer.release(ok=True)
 
 
 def remove_if_free(path: Path) -> bool:
@@ -232,7 +250,20 @@ def _content(descriptor: int) -> Held:
     # Compared first: a whole number may be too large to be subtracted from. In both directions: clocks differ.
     now = time.time()
     fresh = isinstance(written, int | float) and now - FAILED_SECONDS < written < now + FAILED_SECONDS
-    return Held(_owner(said.get("host"), said.get("pid"), said.get("rank")), said.get("failed") is True and fresh)
+    host, pid = said.get("host"), said.get("pid")
+    failed = said.get("failed") is True and fresh
+    return Held(_owner(host, pid, said.get("rank")), failed, stopped=host == host_name() and _is_stopped(pid))
+
+
+def _is_stopped(pid: object) -> bool:
+    """Whether a process of this host waits to be continued. Of another process namespace's: whoever has its number."""
+    if type(pid) is not int:
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 (at each poll)
+            return file.read(_MAX_CONTENT).rpartition(b") ")[2][:1] == b"T"
+    except OSError:  # gone, or no Linux
+        return False
 
 
 def _owner(host: object, pid: object, rank: object) -> str:

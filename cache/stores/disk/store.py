@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -42,6 +43,7 @@ from .files import (
 )
 from .folder import check_within, identity_of, open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
+from .mount import mount_of, timed
 
 LATELY = 3600.0  # seconds: a hit must not cost a write each time
 _WHY_BYTES = 4096
@@ -52,7 +54,8 @@ class DiskStore:
 
     verifier: whose seals the tools below believe (lookups have their own).
     The folder is created when missing (unless readonly, which then holds nothing). One that cannot be
-    written still serves reads.
+    written still serves reads. On a network file system that stalls its methods raise StoreSilent (`mount`); those for
+    tools wait.
     """
 
     def __init__(
@@ -65,23 +68,27 @@ class DiskStore:
         self.layout = Layout(root)
         self._tagged = False
         self._private: set[Path] = set()  # folders within, once they are known to be
-        self._checked = open_private(root, create=not readonly)
+        self.mount = mount_of(root)
+        self._checked = self.mount.call(partial(open_private, root, create=not readonly))
 
     # -- the Store protocol
 
     def entries(self, key: str) -> Iterator[tuple[str, bytes]]:
-        for file in self.layout.entries_of(self._ours(self.layout.variants(key))):
-            sealed = read_bounded(file.path, MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
+        for file in self._files(key):
+            sealed = self._sealed(file)
             if sealed is not None:  # None: evicted or quarantined in the meantime
                 yield file.variant, sealed
 
+    @timed
     def blob(self, ref: BlobRef) -> bytes | None:
         return read_bounded(self._blob_path(ref), ref.size)
 
+    @timed
     def blobs(self, refs: Sequence[BlobRef]) -> dict[str, bytes]:
         found = ((ref.digest, self.blob(ref)) for ref in refs)
         return {digest: data for digest, data in found if data is not None}
 
+    @timed
     def has_blob(self, ref: BlobRef) -> bool:
         path = self._blob_path(ref)
         try:
@@ -91,6 +98,7 @@ class DiskStore:
                 return False
             raise unavailable("read", path, error) from error
 
+    @timed
     def put_blob(self, ref: BlobRef, data: bytes) -> None:
         self._check_writable()
         path = self._blob_path(ref)
@@ -98,6 +106,7 @@ class DiskStore:
         if not (read_bounded(path, ref.size) == data and _renew(path)):
             write_atomically(path, data)
 
+    @timed
     def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
         self._check_writable()
         self._tag()
@@ -105,15 +114,18 @@ class DiskStore:
         self._ours(path.parent)
         write_atomically(path, sealed)
 
+    @timed
     def touch(self, key: str, variant: str, refs: Sequence[BlobRef] = ()) -> None:
         path = self.layout.entry(key, variant)
         if not self.readonly and LATELY <= _age(path) < inf:
             _renew(path)
 
+    @timed
     def unused_for(self, key: str, variant: str) -> float:
         """Seconds since a process of this host noted that it used an entry, which it does once in `LATELY`."""
         return _age(self.layout.entry(key, variant))
 
+    @timed
     def quarantine(self, key: str, variant: str, why: str, sealed: bytes | None = None) -> None:
         self._check_writable()
         path = self.layout.entry(key, variant)
@@ -134,24 +146,29 @@ class DiskStore:
         text = why.encode("utf-8", "backslashreplace")[:_WHY_BYTES]
         write_atomically(target.with_name(target.name + ".why"), text)
 
+    @timed
     def remove_entry(self, key: str, variant: str) -> None:
         """Remove an entry with which nothing is wrong. Absent: a no-op."""
         self._check_writable()
         remove(self.layout.entry(key, variant))
 
+    @timed
     def drop_blob(self, ref: BlobRef) -> None:
         self._check_writable()
         remove(self._blob_path(ref))
 
+    @timed
     def path_of(self, ref: BlobRef) -> Path | None:
         path = self._blob_path(ref)
         return path if self.has_blob(ref) else None
 
+    @timed
     def relate(self, addresses: Sequence[str], relative: SimilarEntry) -> None:
         self._check_writable()
         for address in addresses:
             near_files.append(self.layout.near(address), relative)
 
+    @timed
     def relatives(self, addresses: Sequence[str]) -> list[SimilarEntry]:
         return [relative for address in addresses for relative in near_files.read(self.layout.near(address))]
 
@@ -180,6 +197,7 @@ class DiskStore:
 
     def keep_within(self, max_bytes: int, max_files: int) -> eviction.PruneReport | None:
         """Sweep, and prune only when over a bound, then to 90 % of it, so that not every publish has to."""
+        self.mount.refuse_while_stalled()
         self.sweep()
         usage = self.usage()
         if usage.bytes <= max_bytes and usage.files <= max_files:
@@ -198,6 +216,14 @@ class DiskStore:
         return verify.verify(self, fix=fix)
 
     # -- inside
+
+    @timed
+    def _files(self, key: str) -> list[EntryFile]:
+        return list(self.layout.entries_of(self._ours(self.layout.variants(key))))
+
+    @timed
+    def _sealed(self, file: EntryFile) -> bytes | None:
+        return read_bounded(file.path, MAX_HEADER_BYTES + MAX_ENTRY_BYTES)
 
     def _blob_path(self, ref: BlobRef) -> Path:
         path = self.layout.blob(ref.digest, kernel=ref.role is Role.CPP_KERNEL)

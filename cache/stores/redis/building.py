@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...config.redis_urls import RemoteUrl
+from ...process.calls import Call, current_call
 from ...typing import StoreUnavailable
-from .calls import Call, current_call
 
 
 def import_redis(url: RemoteUrl) -> None:

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...config.redis_urls import RemoteUrl
+from ...process.calls import Call, bounded, current_call, inside, start_thread
 from ...process.forks import reset_in_child
 from ...typing import StoreSilent, StoreUnavailable
 from .building import build, import_redis, wants_no_command
-from .calls import Call, bounded, current_call, inside, start_thread
 from .errors import Use, late, unavailable
 
 logger = logging.getLogger(__package__)

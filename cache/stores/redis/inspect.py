@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from ...process.calls import seconds_for
 from ...typing import StoreUnavailable
-from .calls import seconds_for
 from .chunks import PIECE_BYTES
 from .client import Clients
 from .names import Names

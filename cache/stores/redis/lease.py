@@ -21,11 +21,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from ...process.calls import start_thread
 from ...process.exits import ending, seconds_ending
 from ...process.forks import reset_in_child
 from ...process.writer import Writer
 from ...typing import Held, StoreUnavailable
-from .calls import start_thread
 from .client import Clients
 from .names import Names
 from .requests import values_at

@@ -26,11 +26,11 @@ from ...config.redis_urls import RemoteUrl
 from ...format.codec import MAX_ENTRY_BYTES, VARIANT, check_name
 from ...format.revocations import MAX_LIST_BYTES
 from ...format.seal import MAX_HEADER_BYTES, after_generation, generation_of, with_generation
+from ...process.calls import seconds_for, start_thread
 from ...typing import BlobRef, SimilarEntry, StoreUnavailable
 from ..similar import MAX_RECORD_BYTES, MAX_RECORDS, decode_relative, encode_relative
 from . import chunks
 from . import inspect as survey
-from .calls import seconds_for, start_thread
 from .client import WRITE_SECONDS, Client, Clients
 from .names import REVOCATIONS, Names
 from .requests import lengths_at, pipelined, read, stored, up_to, values_at

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from ...process.calls import seconds_for
 from ...process.forks import fork_safe_lock, reset_in_child
 from ...process.writer import Writer
 from ...typing import Position, StoreSilent, StoreUnavailable
-from .calls import seconds_for
 from .client import WRITE_SECONDS, Clients
 from .errors import Refusal
 from .names import Names

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from warmgraph.cache import DiskStore, StoreUnavailable
 from warmgraph.cache.stores.disk.locks import FileLeases
+from warmgraph.cache.tiers.flight import Flights
+from warmgraph.cache.tiers.one_reader import OneReader
 from warmgraph.cache.typing import Held, Leases
 
 KEY = f"wg1{'0' * 64}"
@@ -136,6 +138,32 @@ def test_killed_owner_frees_it_at_once(leases: FileLeases) -> None:
     process.communicate()
     assert leases.peek(KEY) is None
     assert taken(leases)
+
+
+def test_nobody_waits_for_a_stopped_owner(leases: FileLeases) -> None:
+    """Ctrl-Z, or a debugger of another kind: its lock is not freed, and no result comes. It is had again afterwards."""
+    process = python(HOLDER, leases._layout.root, KEY)
+    try:
+        assert line_of(process) == "FileLease"
+        assert leases.acquire(KEY) == Held(f"pid {process.pid} on {os.uname().nodename}")
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        held = leases.acquire(KEY)
+        assert isinstance(held, Held) and held.stopped
+        waited: list[float] = []
+        flights = Flights([leases], wait=3600.0, sleep=waited.append)
+        with flights.flight(KEY) as flight:
+            assert flight.token == 0
+        with OneReader(leases, sleep=waited.append).turn(KEY):
+            pass
+        assert waited == []
+        process.send_signal(signal.SIGCONT)
+        os.waitid(os.P_PID, process.pid, os.WCONTINUED | os.WNOWAIT)
+        held = leases.acquire(KEY)
+        assert isinstance(held, Held) and not held.stopped
+    finally:
+        process.kill()
+        process.communicate()
 
 
 FORKING = """

@@ -1,0 +1,201 @@
+"""Calls on a folder that end, wherever it lies. A network file system may stall for minutes, and with it who calls it.
+
+There each call runs in a thread of its own, and is waited for so long. While one that was given up has not come back,
+no other is begun: a stall costs a process one deadline and one thread. A local disk is called as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from ...process.calls import bounded, current_call, seconds_for, start_thread
+from ...process.forks import reset_in_child
+from ...typing import BlobRef, StoreSilent, StoreUnavailable
+
+SECONDS = 10.0  # that a call which moves no bytes is waited for
+# Beginnings of names of file systems: of FUSE's all, but those that are made of local ones.
+_OVER_A_NETWORK = (
+    *("nfs", "cifs", "smb3", "smbfs", "lustre", "ceph", "gpfs", "beegfs", "fuse.", "9p", "afs"),
+    *("virtiofs", "panfs", "wekafs", "orangefs", "pvfs2"),
+)
+_LOCAL = ("fuse.fuse-overlayfs", "fuse.lxcfs")
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Mount:
+    """Where one folder lies. kind: the file system, if it is one over a network; else None. Use `mount_of`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self.after_fork_in_child()
+        reset_in_child(self)
+
+    def after_fork_in_child(self) -> None:
+        """Who hangs, hangs in the parent."""
+        self._lock = threading.Lock()
+        self._given_up: dict[_Late[Any], float] = {}  # calls that have not come back -> when they began
+
+    @functools.cached_property
+    def kind(self) -> str | None:
+        try:
+            # The way there may lead over what stalls.
+            found = bounded(partial(_kind, self.folder), SECONDS, late="", inline=True)
+        except StoreUnavailable:
+            return "a file system that does not answer"
+        return found if is_over_a_network(found) else None
+
+    def call(
+        self,
+        work: Callable[[], T],
+        *,
+        size: int = 0,
+        undo: Callable[[T], object] | None = None,
+        insist: bool = False,
+    ) -> T:
+        """What `work` returns or raises; StoreSilent where that takes too long. size: bytes that it moves.
+
+        undo: is given what it returns when nobody waits for that any more. insist: it is done in any case, if late.
+        """
+        if self.kind is None or current_call() is not None:  # within a call that is waited for so long
+            return work()
+        if insist and self._given_up:
+            start_thread(partial(self._run, _Late(work), None), "warmgraph-folder")
+        self.refuse_while_stalled()
+        late = _Late(work)
+        try:
+            bounded(partial(self._run, late, undo), seconds_for(size, SECONDS), late="", inline=True)
+        except StoreSilent:
+            if self._gives_up(late):
+                raise StoreSilent(self._told(late.begun)) from None
+        except BaseException:  # interrupted
+            if not self._gives_up(late):
+                late.undo(undo)
+            raise
+        return late.result()
+
+    def refuse_while_stalled(self) -> None:
+        """Raises StoreSilent while a call that was given up has not come back."""
+        for begun in tuple(self._given_up.values()):
+            raise StoreSilent(self._told(begun))
+
+    def _run(self, late: _Late[T], undo: Callable[[T], object] | None) -> None:
+        late.run()
+        with self._lock:
+            late.is_over = True
+            was_given_up = self._given_up.pop(late, None) is not None
+        if was_given_up:
+            late.undo(undo)
+
+    def _gives_up(self, late: _Late[T]) -> bool:
+        """False: it came back just now."""
+        with self._lock:
+            if not late.is_over:
+                self._given_up[late] = late.begun
+            return not late.is_over
+
+    def _told(self, begun: float) -> str:
+        return (
+            f"{self.folder} ({self.kind}) has not answered for {time.monotonic() - begun:.0f} s; "
+            f"set WARMGRAPH_DIR to a folder on a local disk if this lasts"
+        )
+
+
+class _Late(Generic[T]):
+    """A call, and what came of it."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.begun = time.monotonic()
+        self.is_over = False
+        self.error: BaseException | None = None
+        self._work = work
+        self._found: list[T] = []
+
+    def run(self) -> None:
+        try:
+            self._found.append(self._work())
+        except BaseException as error:  # noqa: BLE001 (raised again by whoever asked)
+            self.error = error
+
+    def undo(self, undo: Callable[[T], object] | None) -> None:
+        if undo is not None and self.error is None:
+            undo(self._found[0])
+
+    def result(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return self._found[0]
+
+
+@functools.lru_cache(maxsize=64)
+def mount_of(folder: Path) -> Mount:
+    """One for all who call on a folder."""
+    return Mount(folder)
+
+
+class Mounted(Protocol):
+    """mount: where what it keeps lies."""
+
+    mount: Mount
+
+
+S = TypeVar("S", bound=Mounted)
+
+
+def timed(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Of a method: it raises StoreSilent rather than waiting for a stalled file system. Bytes and blobs in its
+    arguments count as moved.
+    """
+
+    @functools.wraps(method)
+    def call(self: S, /, *args: P.args, **named: P.kwargs) -> T:
+        if self.mount.kind is None:
+            return method(self, *args, **named)
+        return self.mount.call(partial(method, self, *args, **named), size=sum(map(_size, args)))
+
+    return call
+
+
+def _size(value: object) -> int:
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, BlobRef):
+        return value.size
+    return sum(map(_size, value)) if isinstance(value, (list, tuple)) else 0
+
+
+def is_over_a_network(kind: str) -> bool:
+    return kind.startswith(_OVER_A_NETWORK) and kind not in _LOCAL
+
+
+def _kind(folder: Path) -> str:
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            return file_system_of(folder, file.read())
+    except OSError:
+        return ""
+
+
+def file_system_of(place: Path, mounts: str) -> str:
+    """The type of the file system that `place` is on, from the text of /proc/self/mountinfo (proc(5)); else empty."""
+    real = Path(os.path.realpath(place))
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        point = Path(fields[4].replace("\\040", " "))
+        depth = len(point.parts)
+        if real.is_relative_to(point) and depth >= best:  # of two on one point, the later covers the earlier
+            best, kind = depth, after.split(" ")[0]
+    return kind
