@@ -286,7 +286,12 @@ def test_file_systems_are_told_apart() -> None:
         ]
     )
     kinds = {place: file_system_of(Path(place), mounts) for place in ("/home", "/mnt/a", "/mnt/my disk/b", "/mntx")}
-    assert kinds == {"/home": "ext4", "/mnt/a": "nfs4", "/mnt/my disk/b": "tmpfs", "/mntx": "ext4"}
+    assert kinds == {
+        "/home": (Path("/"), "ext4"),
+        "/mnt/a": (Path("/mnt"), "nfs4"),
+        "/mnt/my disk/b": (Path("/mnt/my disk"), "tmpfs"),
+        "/mntx": (Path("/"), "ext4"),
+    }
 
 
 def test_limits_are_told(execute: Any) -> None:

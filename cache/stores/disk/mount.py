@@ -32,11 +32,11 @@ P = ParamSpec("P")
 
 
 class Mount:
-    """Where one folder lies. kind: the file system, if it is one over a network; else None. Use `mount_of`."""
+    """One file system. point: where it is mounted. kind: its type, if it is one over a network; else None."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._lock = threading.Lock()
+    def __init__(self, point: Path, kind: str | None) -> None:
+        self.point = point
+        self.kind = kind
         self.after_fork_in_child()
         reset_in_child(self)
 
@@ -44,15 +44,6 @@ class Mount:
         """Who hangs, hangs in the parent."""
         self._lock = threading.Lock()
         self._given_up: dict[_Late[Any], float] = {}  # calls that have not come back -> when they began
-
-    @functools.cached_property
-    def kind(self) -> str | None:
-        try:
-            # The way there may lead over what stalls.
-            found = bounded(partial(_kind, self.folder), SECONDS, late="", inline=True)
-        except StoreUnavailable:
-            return "a file system that does not answer"
-        return found if is_over_a_network(found) else None
 
     def call(
         self,
@@ -89,6 +80,8 @@ class Mount:
             raise StoreSilent(self._told(begun))
 
     def _run(self, late: _Late[T], undo: Callable[[T], object] | None) -> None:
+        if (call := current_call()) is not None:
+            call.begins()  # from here on it is the folder that is late
         late.run()
         with self._lock:
             late.is_over = True
@@ -105,7 +98,7 @@ class Mount:
 
     def _told(self, begun: float) -> str:
         return (
-            f"{self.folder} ({self.kind}) has not answered for {time.monotonic() - begun:.0f} s; "
+            f"{self.point} ({self.kind}) has not answered for {time.monotonic() - begun:.0f} s; "
             f"set WARMGRAPH_DIR to a folder on a local disk if this lasts"
         )
 
@@ -138,8 +131,18 @@ class _Late(Generic[T]):
 
 @functools.lru_cache(maxsize=64)
 def mount_of(folder: Path) -> Mount:
-    """One for all who call on a folder."""
-    return Mount(folder)
+    """What `folder` lies on: one for all folders there."""
+    try:
+        # The way there may lead over what stalls.
+        point, kind = bounded(partial(_mounted, folder), SECONDS, late="", inline=True)
+    except StoreUnavailable:
+        return _mount_at(folder, "a file system that does not answer")
+    return _mount_at(point, kind if is_over_a_network(kind) else None)
+
+
+@functools.lru_cache(maxsize=64)
+def _mount_at(point: Path, kind: str | None) -> Mount:
+    return Mount(point, kind)
 
 
 class Mounted(Protocol):
@@ -177,18 +180,20 @@ def is_over_a_network(kind: str) -> bool:
     return kind.startswith(_OVER_A_NETWORK) and kind not in _LOCAL
 
 
-def _kind(folder: Path) -> str:
+def _mounted(folder: Path) -> tuple[Path, str]:
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
             return file_system_of(folder, file.read())
     except OSError:
-        return ""
+        return folder, ""
 
 
-def file_system_of(place: Path, mounts: str) -> str:
-    """The type of the file system that `place` is on, from the text of /proc/self/mountinfo (proc(5)); else empty."""
+def file_system_of(place: Path, mounts: str) -> tuple[Path, str]:
+    """Where the file system of `place` is mounted, and its type, from the text of /proc/self/mountinfo (proc(5));
+    else `place`, and an empty one.
+    """
     real = Path(os.path.realpath(place))
-    best, kind = -1, ""
+    best, found = -1, (place, "")
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
@@ -197,5 +202,5 @@ def file_system_of(place: Path, mounts: str) -> str:
         point = Path(fields[4].replace("\\040", " "))
         depth = len(point.parts)
         if real.is_relative_to(point) and depth >= best:  # of two on one point, the later covers the earlier
-            best, kind = depth, after.split(" ")[0]
-    return kind
+            best, found = depth, (point, after.split(" ")[0])
+    return found

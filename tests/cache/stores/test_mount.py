@@ -26,11 +26,16 @@ KEY = f"wg1{'0' * 64}"
 @pytest.fixture(autouse=True)
 def nfs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every folder is on one, and a call is waited for half a second."""
-    monkeypatch.setattr(mount, "_kind", lambda folder: "nfs4")
+    monkeypatch.setattr(mount, "_mounted", lambda folder: (Path("/home"), "nfs4"))
     monkeypatch.setattr(mount, "SECONDS", 0.5)
-    mount.mount_of.cache_clear()
+    forget()
     yield
+    forget()
+
+
+def forget() -> None:
     mount.mount_of.cache_clear()
+    mount._mount_at.cache_clear()
 
 
 class Stall:
@@ -74,7 +79,7 @@ def test_a_stall_costs_one_deadline_and_one_thread(published: Any, make: SimpleN
     for _ in range(3):
         found = cache.lookup(make.key_of(1), make.always)
         assert isinstance(found, Miss) and found.reason is Reason.UNREADABLE
-        assert "(nfs4) has not answered for" in str(found.detail)
+        assert "/home (nfs4) has not answered for" in str(found.detail)
         with cache.flight(make.key_of(2)) as flight:
             assert flight.token == 0
         with pytest.raises(StoreSilent, match="set WARMGRAPH_DIR to a folder on a local disk"):
@@ -172,7 +177,7 @@ def test_a_child_of_a_fork_is_not_held_up_by_what_hangs_in_its_parent(tmp_path: 
 
 def test_local_disks_are_called_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread, and no deadline."""
-    monkeypatch.setattr(mount, "_kind", lambda folder: "ext4")
+    monkeypatch.setattr(mount, "_mounted", lambda folder: (Path("/"), "ext4"))
     callers: list[Callable[[], threading.Thread]] = [threading.current_thread]
     assert mount.mount_of(tmp_path).call(callers[0]) is threading.current_thread()
 
