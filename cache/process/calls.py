@@ -116,6 +116,11 @@ class Call:
             return bool(poll.poll(0))
         return False
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits for it any more: what it has not done yet should be left undone."""
+        return self._over
+
     def end(self) -> None:
         """Let go of what was used. A connection that refers to us would otherwise never be freed but by the gc."""
         with self._lock:

@@ -65,7 +65,7 @@ class Publishing:
                 del waiting[0]
         finally:
             for store in waiting:  # refused, or interrupted: a writer may have begun with what it took
-                self._over(store, sending, StoreUnavailable("too many results wait to be written; this one is not"))
+                self._over(store, sending, StoreUnavailable("too many results wait to be written, or the process ends"))
 
     def _write(self, store: Store, sending: _Sending) -> None:
         """In the background thread of that tier: the result, then room for it."""

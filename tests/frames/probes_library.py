@@ -48,6 +48,11 @@ def leaves(x): return pytree.tree_leaves(Pair(x, x + 1))[0]
 @torch._dynamo.nonstrict_trace
 def untraced(x): return x * LIMIT
 def calls_untraced(x): return untraced(x) + 1
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+def causal(b, h, q, k): return q >= k
+def masked(x):
+    q = torch.arange(2048.0).reshape(1, 1, 128, 16).sin() + x[0]
+    return flex_attention(q, q, q, block_mask=create_block_mask(causal, None, None, 128, 128, device="cpu"))
 """
 
 HIGH = ('Decimal("0.7")', 'Decimal("0.3")')
@@ -74,3 +79,4 @@ library("of_builtins", "another", "WG_FACTOR = 2.0", "WG_FACTOR = 5.0", refused=
 library("mapped", "another order of leaves", "(Pair, flat,", "(Pair, turned,")
 library("leaves", "another order of leaves", "(Pair, flat,", "(Pair, turned,")
 library("calls_untraced", "a global", *LIMIT, refused="is not kept")
+library("masked", "another mask, which is made inside", "q >= k", "q <= k")

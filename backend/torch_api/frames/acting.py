@@ -18,7 +18,7 @@ from warmgraph.hashing import called_as_it_is, is_allowed_call, looking_once, un
 
 from ..compile import no_dispatch_modes
 from ..operators import OpOverload, OpOverloadPacket, called
-from .devices import gpu_count
+from .devices import told_of_devices
 from .fakes import CONSTANTS, plain_codes
 from .plain import Plain, to_plain
 from .ran import is_foreign, noting, paused
@@ -227,7 +227,7 @@ _TOLD = frozenset(
     """
     torch.get_float32_matmul_precision torch.get_default_dtype torch.is_grad_enabled torch.is_inference_mode_enabled
     torch.get_num_threads torch.cuda.device_count torch.cuda.get_device_capability torch.cuda.get_device_name
-    torch.cuda.is_bf16_supported torch.backends.cuda.is_flash_attention_available torch.backends.cuda.flash_sdp_enabled
+    torch.backends.cuda.is_flash_attention_available torch.backends.cuda.flash_sdp_enabled
     torch.backends.cuda.mem_efficient_sdp_enabled torch.backends.cuda.math_sdp_enabled
     torch.backends.cuda.cudnn_sdp_enabled torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed
     torch._C._get_flash_sdp_enabled torch._C._get_mem_efficient_sdp_enabled torch._C._get_math_sdp_enabled
@@ -246,4 +246,4 @@ def _is_told(target: Any) -> bool:
     if name.startswith("pybind11_"):  # in some builds of torch it begins with a class of pybind11's
         name = target.__name__
     full = f"{module}.{name}"
-    return module in _PURE or full in _TOLD or (full == "torch.backends.cudnn.version" and gpu_count() > 0)
+    return module in _PURE or full in _TOLD or full in told_of_devices()

@@ -61,6 +61,16 @@ def _properties(count: int) -> str:
     return f"{torch.version.cuda} {torch.backends.cudnn.version()} {found}"
 
 
+def told_of_devices() -> frozenset[str]:
+    """Functions whose answers `devices_text` tells here."""
+    count, found = gpu_count(), []
+    if count:
+        found.append("torch.backends.cudnn.version")
+    if all(torch.cuda.get_device_capability(index)[0] >= 8 for index in range(count)):  # an older one is tried
+        found.append("torch.cuda.is_bf16_supported")
+    return frozenset(found)
+
+
 def of_one_device() -> frozenset[str]:
     """Names by which code would ask which GPU of its kind it has; none where there is none."""
     return _OF_ONE if gpu_count() else frozenset()

@@ -67,6 +67,8 @@ def to_plain(value: Any) -> Plain:
         return ["nothing", None]
     if isinstance(value, type) and stands_by_name(value):
         return ["class", [value.__module__, value.__qualname__]]
+    if isinstance(value, type) and value in _PYTHONS:  # pytree's table has the class of None
+        return ["class", ["types", _PYTHONS[value]]]
     if kind is dict and (module := _module_with(value)) is not None:
         return ["globals", module]
     raise Refused(f"a constant of {kind.__module__}.{kind.__qualname__}")
@@ -114,6 +116,10 @@ def _globals(name: str) -> dict[str, Any]:
     if name not in sys.modules:
         raise Refused(f"module {name} is not loaded")
     return vars(sys.modules[name])
+
+
+# Classes of Python's own, whose own names lead to nothing.
+_PYTHONS = {cls: name for name, cls in vars(types).items() if isinstance(cls, type) and cls.__module__ == "builtins"}
 
 
 def stands_by_name(value: Any) -> bool:

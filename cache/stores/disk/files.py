@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ...typing import StoreUnavailable
+from ...process.calls import current_call
+from ...typing import StoreSilent, StoreUnavailable
 
 # Strict: sweeping removes what matches, and someone may point WARMGRAPH_DIR at a folder of other things.
 TEMPORARY_NAME = re.compile(r"\.tmp-[A-Za-z0-9-]{1,64}-\d{1,10}-[0-9a-f]{16}", re.ASCII)
@@ -111,11 +112,18 @@ def _write_and_rename(path: Path, data: bytes) -> None:
             while view:
                 view = view[file.write(view) :]
         # Leaving the block closes the file, and only then do some network file systems report a full disk.
+        _refuse_if_late(path)
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):  # the error on its way out says more than this one would
             temporary.unlink()
         raise
+
+
+def _refuse_if_late(path: Path) -> None:
+    """Raises StoreSilent when nobody waits any more: what was to be written may have been set aside meanwhile."""
+    if (call := current_call()) is not None and call.is_abandoned:
+        raise StoreSilent(f"nobody waits any more for {path} to be written")
 
 
 def remove(path: Path) -> bool:

@@ -149,13 +149,14 @@ class FileLease:
             _unlock_and_close(descriptor)
 
     def release(self, *, ok: bool) -> None:
+        with suppress(StoreSilent):  # it is given back when that comes back
+            self._mount.call(partial(self._release, ok=ok), insist=True)
+
+    def _release(self, *, ok: bool) -> None:
         # Forgotten first: a number is closed once only, and in a child of a fork it is not there at all.
         descriptor = self._open.pop(self, None)
-        if descriptor is not None:
-            with suppress(StoreSilent):  # it is given back when that comes back
-                self._mount.call(partial(self._release, descriptor, ok=ok), insist=True)
-
-    def _release(self, descriptor: int, *, ok: bool) -> None:
+        if descriptor is None:
+            return
         try:
             with suppress(OSError):  # it stays as it is: free, with our name in it
                 if _bears(descriptor, self._path):  # not when the store was removed and made anew meanwhile

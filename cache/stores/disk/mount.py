@@ -23,7 +23,7 @@ SECONDS = 10.0  # that a call which moves no bytes is waited for
 # Beginnings of names of file systems: of FUSE's all, but those that are made of local ones.
 _OVER_A_NETWORK = (
     *("nfs", "cifs", "smb3", "smbfs", "lustre", "ceph", "gpfs", "beegfs", "fuse.", "9p", "afs"),
-    *("virtiofs", "panfs", "wekafs", "orangefs", "pvfs2"),
+    *("virtiofs", "panfs", "wekafs", "orangefs", "pvfs2", "autofs"),
 )
 _LOCAL = ("fuse.fuse-overlayfs", "fuse.lxcfs")
 
@@ -59,27 +59,39 @@ class Mount:
         """
         if self.kind is None or current_call() is not None:  # within a call that is waited for so long
             return work()
-        if insist and self._given_up:
-            start_thread(partial(self._run, _Late(work), None), "warmgraph-folder")
-        self.refuse_while_stalled()
-        late = _Late(work)
+        late = _Late(work, undo)
+        if (begun := self._stalled_since()) is not None:
+            if insist:
+                start_thread(partial(self._run, late), "warmgraph-folder")
+            raise StoreSilent(self._told(begun))
         try:
-            bounded(partial(self._run, late, undo), seconds_for(size, SECONDS), late="", inline=True)
-        except StoreSilent:
-            if self._gives_up(late):
-                raise StoreSilent(self._told(late.begun)) from None
-        except BaseException:  # interrupted
-            if not self._gives_up(late):
-                late.undo(undo)
-            raise
+            bounded(partial(self._run, late), seconds_for(size, SECONDS), late="", inline=True)
+        except BaseException as error:  # it is late, or we are interrupted
+            is_over = self._is_over(late)
+            if insist and not late.has_begun:
+                start_thread(partial(self._run, _Late(work, None)), "warmgraph-folder")
+            if not isinstance(error, StoreSilent):
+                if is_over:
+                    late.undo()
+                raise
+            if not is_over:
+                raise StoreSilent(self._told(late.since)) from None
         return late.result()
 
     def refuse_while_stalled(self) -> None:
         """Raises StoreSilent while a call that was given up has not come back."""
-        for begun in tuple(self._given_up.values()):
+        if (begun := self._stalled_since()) is not None:
             raise StoreSilent(self._told(begun))
 
-    def _run(self, late: _Late[T], undo: Callable[[T], object] | None) -> None:
+    def _stalled_since(self) -> float | None:
+        with self._lock:
+            return min(self._given_up.values(), default=None)
+
+    def _run(self, late: _Late[Any]) -> None:
+        with self._lock:
+            if late.is_cancelled:
+                return
+            late.has_begun = True
         if (call := current_call()) is not None:
             call.begins()  # from here on it is the folder that is late
         late.run()
@@ -87,14 +99,16 @@ class Mount:
             late.is_over = True
             was_given_up = self._given_up.pop(late, None) is not None
         if was_given_up:
-            late.undo(undo)
+            late.undo()
 
-    def _gives_up(self, late: _Late[T]) -> bool:
-        """False: it came back just now."""
+    def _is_over(self, late: _Late[Any]) -> bool:
+        """Whether it came back just now. Else it is given up; or never begun, where no thread came to it."""
         with self._lock:
-            if not late.is_over:
-                self._given_up[late] = late.begun
-            return not late.is_over
+            if not late.has_begun:
+                late.is_cancelled = True
+            elif not late.is_over:
+                self._given_up[late] = late.since
+            return late.is_over
 
     def _told(self, begun: float) -> str:
         return (
@@ -104,29 +118,32 @@ class Mount:
 
 
 class _Late(Generic[T]):
-    """A call, and what came of it."""
+    """A call, and what came of it. since: monotonic. The rest is the mount's, under its lock."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
-        self.begun = time.monotonic()
-        self.is_over = False
-        self.error: BaseException | None = None
-        self._work = work
+    def __init__(self, work: Callable[[], T], undo: Callable[[T], object] | None) -> None:
+        self.since = time.monotonic()
+        self.has_begun = self.is_over = self.is_cancelled = False
+        self._work: Callable[[], T] | None = work
+        self._undo = undo
         self._found: list[T] = []
+        self._errors: list[BaseException] = []
 
     def run(self) -> None:
+        work, self._work = self._work, None  # what it holds may be large
+        assert work is not None
         try:
-            self._found.append(self._work())
+            self._found.append(work())
         except BaseException as error:  # noqa: BLE001 (raised again by whoever asked)
-            self.error = error
+            self._errors.append(error)
 
-    def undo(self, undo: Callable[[T], object] | None) -> None:
-        if undo is not None and self.error is None:
-            undo(self._found[0])
+    def undo(self) -> None:
+        if self._undo is not None and self._found:
+            self._undo(self._found.pop())
 
     def result(self) -> T:
-        if self.error is not None:
-            raise self.error
-        return self._found[0]
+        if self._errors:
+            raise self._errors.pop()
+        return self._found.pop()
 
 
 @functools.lru_cache(maxsize=64)
@@ -155,15 +172,23 @@ S = TypeVar("S", bound=Mounted)
 
 
 def timed(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Of a method: it raises StoreSilent rather than waiting for a stalled file system. Bytes and blobs in its
-    arguments count as moved.
-    """
+    """Of a method: it raises StoreSilent rather than waiting for a stalled file system."""
+    return _timed(method, lambda args: 0)
 
+
+def timed_by_size(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """As `timed`; bytes and blobs among its arguments are moved, which takes its time."""
+    return _timed(method, _size)
+
+
+def _timed(
+    method: Callable[Concatenate[S, P], T], size: Callable[[tuple[object, ...]], int]
+) -> Callable[Concatenate[S, P], T]:
     @functools.wraps(method)
     def call(self: S, /, *args: P.args, **named: P.kwargs) -> T:
         if self.mount.kind is None:
             return method(self, *args, **named)
-        return self.mount.call(partial(method, self, *args, **named), size=sum(map(_size, args)))
+        return self.mount.call(partial(method, self, *args, **named), size=size(args))
 
     return call
 
@@ -177,10 +202,11 @@ def _size(value: object) -> int:
 
 
 def is_over_a_network(kind: str) -> bool:
-    return kind.startswith(_OVER_A_NETWORK) and kind not in _LOCAL
+    return kind == "fuse" or (kind.startswith(_OVER_A_NETWORK) and kind not in _LOCAL)
 
 
 def _mounted(folder: Path) -> tuple[Path, str]:
+    folder = Path(os.path.realpath(folder))  # first: to go there may mount it
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
             return file_system_of(folder, file.read())

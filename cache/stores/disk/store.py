@@ -43,7 +43,7 @@ from .files import (
 )
 from .folder import check_within, identity_of, open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
-from .mount import mount_of, timed
+from .mount import mount_of, timed, timed_by_size
 
 LATELY = 3600.0  # seconds: a hit must not cost a write each time
 _WHY_BYTES = 4096
@@ -79,11 +79,11 @@ class DiskStore:
             if sealed is not None:  # None: evicted or quarantined in the meantime
                 yield file.variant, sealed
 
-    @timed
+    @timed_by_size
     def blob(self, ref: BlobRef) -> bytes | None:
         return read_bounded(self._blob_path(ref), ref.size)
 
-    @timed
+    @timed_by_size
     def blobs(self, refs: Sequence[BlobRef]) -> dict[str, bytes]:
         found = ((ref.digest, self.blob(ref)) for ref in refs)
         return {digest: data for digest, data in found if data is not None}
@@ -98,7 +98,7 @@ class DiskStore:
                 return False
             raise unavailable("read", path, error) from error
 
-    @timed
+    @timed_by_size
     def put_blob(self, ref: BlobRef, data: bytes) -> None:
         self._check_writable()
         path = self._blob_path(ref)
@@ -106,7 +106,7 @@ class DiskStore:
         if not (read_bounded(path, ref.size) == data and _renew(path)):
             write_atomically(path, data)
 
-    @timed
+    @timed_by_size
     def put_entry(self, key: str, variant: str, sealed: bytes) -> None:
         self._check_writable()
         self._tag()
