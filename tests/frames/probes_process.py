@@ -48,6 +48,7 @@ def lax(x):
 def overrideable(x): return x * 2 if torch._C._get_overrideable_sdp_enabled() else x * 3
 def flash(x): return x * 2 if torch.backends.cuda.flash_sdp_enabled() else x * 3
 def reduced_math(x): return x * 2 if torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed() else x * 3
+def default_device(x): return x * 2 if torch.get_default_device().type == "cpu" else x * 3
 def bfloat16(x): return x * 2 if torch.cuda.is_bf16_supported() else x * 3
 def nesting(x): return x * (torch.autocast_increment_nesting() + 0 * torch.autocast_decrement_nesting())
 def seeds(x): return x * (torch.seed() % 1000)
@@ -158,6 +159,7 @@ process(
 process("overrideable", "switched off", change=lambda s: torch._C._set_sdp_use_overrideable(False))
 process("flash", "switched off", change=lambda s: torch.backends.cuda.enable_flash_sdp(False))
 process("reduced_math", "on", change=lambda s: torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True))
+process("default_device", "another", change=lambda s: torch.set_default_device("meta"))
 process("bfloat16", "another function", change=lambda s: setattr(torch.cuda, "is_bf16_supported", lambda: True))
 process(
     "nesting",

@@ -225,7 +225,9 @@ def _is_constant(value: Any) -> bool:
 _PURE = ("_operator", "operator", "math", "builtins")
 _TOLD = frozenset(
     """
-    torch.get_float32_matmul_precision torch.get_default_dtype torch.is_grad_enabled torch.is_inference_mode_enabled
+    torch.get_float32_matmul_precision torch.get_default_dtype torch.get_default_device torch.is_grad_enabled
+    torch.is_inference_mode_enabled torch.backends.cudnn.is_available torch.backends.cuda.is_built
+    torch.backends.mps.is_available torch.backends.mps.is_built
     torch.get_num_threads torch.cuda.device_count torch.cuda.get_device_capability torch.cuda.get_device_name
     torch.backends.cuda.is_flash_attention_available torch.backends.cuda.flash_sdp_enabled
     torch.backends.cuda.mem_efficient_sdp_enabled torch.backends.cuda.math_sdp_enabled
