@@ -211,9 +211,12 @@ _OF_NAMED_TUPLE = {"__name__", "__builtins__", "_tuple_new"}
 
 
 def scope_of(space: Mapping[str, Any], inlined: Mapping[types.CodeType, Any], values: Values) -> tuple[str, str]:
-    """(module, path) of a named tuple's `__new__` that has these globals. Raises Refused."""
+    """(module, path) of a named tuple's `__new__` that has these globals, or of a view's method: Python's abstract
+    classes call their module by another's name (and torch asks for it by that since 2.15). Raises Refused.
+    """
+    is_known = is_of_named_tuple(space) or space is vars(sys.modules["_collections_abc"])
     for code, globals_of_code in inlined.items():
-        if globals_of_code is space and is_of_named_tuple(space):
+        if globals_of_code is space and is_known:
             module, path, _ = _find(code, space, values)
             if globals_of(module, path) is space:
                 return module, path
