@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch.fx import GraphModule
@@ -27,9 +27,19 @@ _here = threading.local()
 
 
 @contextlib.contextmanager
-def watching(gm: GraphModule, told: OnSkip, choices: Choices | None = None, *, strict: bool = False) -> Iterator[None]:
-    """While open, what this thread compiles and loads for `gm` is listened to; and later, what becomes of it."""
-    made = attempt("skip", strict, _begin, gm, told, choices, strict)
+def watching(
+    gm: GraphModule,
+    told: OnSkip,
+    choices: Choices | None = None,
+    *,
+    strict: bool = False,
+    names: Sequence[str | None] | None = None,
+) -> Iterator[None]:
+    """While open, what this thread compiles and loads for `gm` is listened to; and later, what becomes of it.
+
+    names: of its inputs, where `gm` stands for a graph that is not there.
+    """
+    made = attempt("skip", strict, _begin, gm, told, choices, strict, names)
     before = watch_here()
     _here.watch = None if isinstance(made, Failure) else made.value
     try:
@@ -38,9 +48,11 @@ def watching(gm: GraphModule, told: OnSkip, choices: Choices | None = None, *, s
         _here.watch = before
 
 
-def _begin(gm: GraphModule, told: OnSkip, choices: Choices | None, strict: bool) -> CudagraphTracker:
+def _begin(
+    gm: GraphModule, told: OnSkip, choices: Choices | None, strict: bool, names: Sequence[str | None] | None
+) -> CudagraphTracker:
     _hear_compiles()
-    return CudagraphTracker(gm, told, choices, strict=strict)
+    return CudagraphTracker(gm, told, choices, strict=strict, names=names)
 
 
 def watch_here() -> CudagraphTracker | None:

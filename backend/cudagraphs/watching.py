@@ -52,7 +52,8 @@ class Choices(Protocol):
 class CudagraphTracker:
     """What is told of one graph of Dynamo's, forward and backward. Each reason is told once per side.
 
-    told: takes a reason and a line. inputs: of the forward, how many, once it is compiled or loaded.
+    told: takes a reason and a line. inputs: of the forward, how many, once it is compiled or loaded. names: of its
+    inputs in the user's program, where `gm` does not say.
     """
 
     def __init__(
@@ -62,12 +63,13 @@ class CudagraphTracker:
         choices: Choices | None = None,
         *,
         strict: bool = False,
+        names: Sequence[str | None] | None = None,
     ) -> None:
         self._annotation = gm.meta.get("cudagraph_annotation")
         self._setting = bool(compat.inductor_config.triton.cudagraphs)
         forced = None if self._annotation is None else self._annotation.fwd
         self._wanted = self._setting if forced is None else bool(forced)
-        self._names = _names_of(gm)
+        self._names = names_of(gm) if names is None else names
         self._told = told
         self.choices = choices
         self._strict = strict
@@ -142,7 +144,8 @@ class CudagraphTracker:
         return unrecorded(notes, partly=not nothing)
 
 
-def _names_of(gm: GraphModule) -> list[str | None]:
+def names_of(gm: GraphModule) -> list[str | None]:
+    """Of a graph's inputs, in the user's program."""
     sources = [None if source is None else compat.source_name(source) for source in compat.input_sources(gm)]
     return [*lifted_tensors(gm), *sources]
 

@@ -24,6 +24,7 @@ from warmgraph.hashing import (
 from ..artifact.load import load_alone
 from ..cudagraphs.kept_choices import KeptChoices
 from ..cudagraphs.listening import watching
+from ..cudagraphs.watching import names_of
 from ..key.compiler_settings import patched_settings
 from ..key.context import key_context
 from ..reporting.report import Place, Report
@@ -101,6 +102,8 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         "around": around,
         "operators": operators,
         "lifted": [(sources[name], tensor) for name, tensor in lifted.items()],
+        # For people: what CUDA graphs leave out is told by these names.
+        "inputs": names_of(gm) if any(device.startswith("cuda") for device in devices) else [],
     }
 
 
@@ -237,8 +240,8 @@ def _load_piece(
     patches = patches_of(reference)
     key = Key((), reference["slots"], 0, uses_cpu=True, groups=tuple(reference["groups"]))
     heard = report.skipped if counts else _unheard
-    choices = KeptChoices(engine.cache, report)
-    with report.phase("load"), patched_settings(patches), watching(_empty(), heard, choices):
+    choices, names = KeptChoices(engine.cache, report), reference.get("inputs", [])
+    with report.phase("load"), patched_settings(patches), watching(_empty(), heard, choices, names=names):
         request = Request(key, _empty(), [], patches, report)
         run = load_alone(found, request, engine.compiler, reference["lifted"], wrapping)
     if counts:
