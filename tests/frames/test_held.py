@@ -9,6 +9,7 @@ import functools
 import pytest
 import torch
 from warmgraph.backend.frames.held import attributes_of, is_said, plain_text
+from warmgraph.backend.torch_api.frames.state import words
 
 
 class Kind(enum.Enum):
@@ -63,3 +64,10 @@ def test_tables_of_labels_are_said():
     labels = {number: f"LABEL_{number}" for number in range(1_000)}
     assert is_said(labels)
     assert plain_text(labels, repr) != plain_text({**labels, 7: "other"}, repr)
+
+
+def test_the_device_of_default_tensors_is_in_the_words(monkeypatch):
+    """`torch.set_default_tensor_type(torch.cuda.FloatTensor)`, of which no public function tells."""
+    before = words()["device"]
+    monkeypatch.setattr(torch._C, "_get_default_device", lambda: "cuda")
+    assert words()["device"] != before

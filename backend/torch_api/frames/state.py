@@ -112,7 +112,7 @@ def words() -> dict[str, str]:
     state = convert_frame.initial_global_state
     return {
         "global state": str(state.__getstate__()) if state is not None else "",
-        "device": str(torch.utils._device.CURRENT_DEVICE),
+        "device": f"{torch.utils._device.CURRENT_DEVICE} {torch._C._get_default_device()}",  # of default_tensor_type
         "GPUs": devices_text(),
         "dual level": str(torch.autograd.forward_ad._current_level),
         "overwrite params": str(torch.__future__.get_overwrite_module_params_on_conversion()),
