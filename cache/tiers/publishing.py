@@ -22,6 +22,7 @@ logger = logging.getLogger(__package__)
 # (entry, seconds, error or None), once for each result that is handed to the slow tiers; in a background
 # thread, or in the publishing one when too much was waiting.
 OnPublished = Callable[[Entry, float, StoreUnavailable | None], None]
+_REFUSED = "too many results wait to be written, or the process ends; this one is not"
 
 
 class Publishing:
@@ -59,13 +60,13 @@ class Publishing:
         waiting = list(stores)
         try:
             while waiting:
-                store = waiting[0]
-                if not self._writers[store.name].submit(partial(self._write, store, sending), packed.size):
-                    break
-                del waiting[0]
+                taken = self._writers[waiting[0].name].submit(partial(self._write, waiting[0], sending), packed.size)
+                store = waiting.pop(0)
+                if not taken:
+                    self._over(store, sending, StoreUnavailable(_REFUSED))
         finally:
-            for store in waiting:  # refused, or interrupted: a writer may have begun with what it took
-                self._over(store, sending, StoreUnavailable("too many results wait to be written, or the process ends"))
+            for store in waiting:  # interrupted: a writer may have begun with what it took
+                self._over(store, sending, StoreUnavailable(_REFUSED))
 
     def _write(self, store: Store, sending: _Sending) -> None:
         """In the background thread of that tier: the result, then room for it."""
@@ -122,15 +123,15 @@ class _Sending:
         self.error: StoreUnavailable | None = None
         self.seconds = 0.0
         self._last = stores[-1]
-        self._left = set(stores)
+        self._left = {store.name for store in stores}
         self._lock = threading.Lock()
 
     def is_over(self, store: Store, error: StoreUnavailable | None, seconds: float) -> bool:
         """Note how it went with one tier; whether that was the last to come. Of a tier that is over already: False."""
         with self._lock:
-            if store not in self._left:
+            if store.name not in self._left:
                 return False
-            self._left.discard(store)
+            self._left.discard(store.name)
             self.error = self.error or error
             self.seconds = max(self.seconds, seconds)
             if store is self._last:

@@ -251,6 +251,26 @@ def test_a_tier_waits_for_no_other(make: SimpleNamespace, slow: int) -> None:
     assert [(entry.key, error) for entry, _, error in reports] == [(make.key_of(1), None), (make.key_of(2), None)]
 
 
+@pytest.mark.parametrize("full", [0, 1])
+def test_a_tier_for_which_too_much_waits_goes_without(
+    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, full: int
+) -> None:
+    """The other one does not."""
+    reports: list[Any] = []
+    stores, levels = [Store("near"), Store("far")], [Leases("near"), Leases("far")]
+    cache = Cache(
+        MemoryStore(), stores, flights=Flights(levels, wait=0.0), on_published=lambda *report: reports.append(report)
+    )
+    monkeypatch.setattr(cache._writers[stores[full].name], "submit", lambda *_: False)
+    with cache.flight(make.key_of(1)) as flight:
+        cache.publish(make.draft(1), make.contents(1), flight)
+    assert cache.flush()
+    assert [len(list(store.entries(make.key_of(1)))) for store in stores] == [int(full == 1), int(full == 0)]
+    assert [level.ended for level in levels] == [[True], [full == 0]]
+    [(_, _, error)] = reports
+    assert "too many results wait" in str(error)
+
+
 def test_a_result_that_is_set_aside_does_not_come_back(make: SimpleNamespace) -> None:
     """Also where it was still to be written."""
     far = SlowStore("far")
