@@ -52,7 +52,7 @@ from .profiles.profiles import Profile, profile_of, today
 from .profiles.store import ProfileStore
 from .stores.disk.eviction import PruneReport, Usage
 from .stores.disk.layout import EntryFile
-from .stores.disk.mount import file_system_of, is_over_a_network
+from .stores.disk.mount import is_over_a_network, mounted
 from .stores.disk.store import DiskStore
 from .stores.disk.verify import Finding, Flaw, VerifyReport
 from .stores.memory import MemoryStore
@@ -165,7 +165,6 @@ __all__ = [
     "encode_blob",
     "ending",
     "export_bundle",
-    "file_system_of",
     "flush",
     "fork_safe_lock",
     "import_bundle",
@@ -175,6 +174,7 @@ __all__ = [
     "keys_in_file",
     "learn_revocations",
     "local_verifier",
+    "mounted",
     "nearest_first",
     "new_key",
     "new_pair",

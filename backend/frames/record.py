@@ -24,9 +24,8 @@ class Record(Struct):
     keys of guarded values. places: [source, number in the walk] of modules without hooks. asked: names that
     traced code asks for, looked_for: of which it asks whether they are there; spaces: [module or "" for the frame's
     own, fingerprint], which of them it has. inlined: [module, path, fingerprint] of code traced through. optimizers:
-    [source, [group, number of lists] of each call that made its state]. called: [source
-    or name, fingerprint] of the user's functions that a graph calls as they are,
-    and of operators in no graph. assumed: [source, arguments, named
+    [source, [group, number of lists] of each call that made its state]. called: [source or name, fingerprint] of the
+    user's functions that a graph calls as they are, and of operators in no graph. assumed: [source, arguments, named
     ones, result] of functions whose result is taken for a constant. sizes: [source, sizes, strides,
     marked] of inputs. key_order: dicts in whose order the frame iterated. alias: AOTAutograd's guards. shape: guards on
     sizes, as evaluated and as shown. state: of the process; program: module -> digest of its file. graphs: name ->

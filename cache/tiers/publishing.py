@@ -57,16 +57,15 @@ class Publishing:
         sending = _Sending(packed, flight, stores)
         if flight is not None:
             flight.handed_over()  # threads that wait find it in memory from here on
-        waiting = list(stores)
+        taken = set()
         try:
-            while waiting:
-                taken = self._writers[waiting[0].name].submit(partial(self._write, waiting[0], sending), packed.size)
-                store = waiting.pop(0)
-                if not taken:
-                    self._over(store, sending, StoreUnavailable(_REFUSED))
+            for store in stores:
+                if self._writers[store.name].submit(partial(self._write, store, sending), packed.size):
+                    taken.add(store.name)
         finally:
-            for store in waiting:  # interrupted: a writer may have begun with what it took
-                self._over(store, sending, StoreUnavailable(_REFUSED))
+            for store in stores:
+                if store.name not in taken:  # refused, or interrupted: a writer may have begun with what it took
+                    self._over(store, sending, StoreUnavailable(_REFUSED))
 
     def _write(self, store: Store, sending: _Sending) -> None:
         """In the background thread of that tier: the result, then room for it."""

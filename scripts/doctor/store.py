@@ -16,8 +16,8 @@ from warmgraph.cache import (
     DiskStore,
     Mode,
     StoreUnavailable,
-    file_system_of,
     is_over_a_network,
+    mounted,
     store_root,
 )
 
@@ -101,7 +101,7 @@ def _file_system(place: Path, wanted: int, *, readonly: bool) -> Iterator[Findin
             f"{place} is on a file system mounted noexec: C++ kernels are loaded in place, so no CPU graph will hit",
             "mount it without noexec, or set WARMGRAPH_DIR to another disk",
         )
-    _, kind = file_system_of(place, Path("/proc/self/mountinfo").read_text())
+    _, kind = mounted(place)
     if is_over_a_network(kind):
         yield warning(
             "disk",

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.cache import ONE_DEVICE, file_system_of, new_key, parse_keys, reset_settings
+from warmgraph.cache import ONE_DEVICE, new_key, parse_keys, reset_settings
+from warmgraph.cache.stores.disk.mount import file_system_of
 from warmgraph.scripts.doctor.command import Check, Finding, Verdict, examine, ok
 from warmgraph.scripts.doctor.devices import check_devices
 from warmgraph.scripts.doctor.server import check_server

@@ -43,7 +43,7 @@ class Mount:
     def after_fork_in_child(self) -> None:
         """Who hangs, hangs in the parent."""
         self._lock = threading.Lock()
-        self._given_up: dict[_Late[Any], float] = {}  # calls that have not come back -> when they began
+        self._given_up: set[_Late[Any]] = set()  # calls that have not come back
 
     def call(
         self,
@@ -85,7 +85,7 @@ class Mount:
 
     def _stalled_since(self) -> float | None:
         with self._lock:
-            return min(self._given_up.values(), default=None)
+            return min((late.since for late in self._given_up), default=None)
 
     def _run(self, late: _Late[Any]) -> None:
         with self._lock:
@@ -97,7 +97,8 @@ class Mount:
         late.run()
         with self._lock:
             late.is_over = True
-            was_given_up = self._given_up.pop(late, None) is not None
+            was_given_up = late in self._given_up
+            self._given_up.discard(late)
         if was_given_up:
             late.undo()
 
@@ -107,7 +108,7 @@ class Mount:
             if not late.has_begun:
                 late.is_cancelled = True
             elif not late.is_over:
-                self._given_up[late] = late.since
+                self._given_up.add(late)
             return late.is_over
 
     def _told(self, begun: float) -> str:
@@ -151,7 +152,7 @@ def mount_of(folder: Path) -> Mount:
     """What `folder` lies on: one for all folders there."""
     try:
         # The way there may lead over what stalls.
-        point, kind = bounded(partial(_mounted, folder), SECONDS, late="", inline=True)
+        point, kind = bounded(partial(mounted, folder), SECONDS, late="", inline=True)
     except StoreUnavailable:
         return _mount_at(folder, "a file system that does not answer")
     return _mount_at(point, kind if is_over_a_network(kind) else None)
@@ -205,21 +206,19 @@ def is_over_a_network(kind: str) -> bool:
     return kind == "fuse" or (kind.startswith(_OVER_A_NETWORK) and kind not in _LOCAL)
 
 
-def _mounted(folder: Path) -> tuple[Path, str]:
-    folder = Path(os.path.realpath(folder))  # first: to go there may mount it
+def mounted(folder: Path) -> tuple[Path, str]:
+    """Where the file system of `folder` is mounted, and its type; the folder and "" where nothing says so."""
+    real = Path(os.path.realpath(folder))  # before the list is read: to go there may mount it
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            return file_system_of(folder, file.read())
+            return file_system_of(real, file.read())
     except OSError:
-        return folder, ""
+        return real, ""
 
 
-def file_system_of(place: Path, mounts: str) -> tuple[Path, str]:
-    """Where the file system of `place` is mounted, and its type, from the text of /proc/self/mountinfo (proc(5));
-    else `place`, and an empty one.
-    """
-    real = Path(os.path.realpath(place))
-    best, found = -1, (place, "")
+def file_system_of(real: Path, mounts: str) -> tuple[Path, str]:
+    """As `mounted`, of a path without links, from the text of /proc/self/mountinfo (proc(5))."""
+    best, found = -1, (real, "")
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
