@@ -107,7 +107,7 @@ def _lines(name: str, space: Any) -> Iterator[str]:
                 continue
             code = value.__code__ if isinstance(value, types.FunctionType) else None
             there = code is None or code.co_filename.startswith(places_of("einops") or ("\0",))
-            free = set() if code is None else {*code.co_freevars} - {"__class__"}
+            free = set() if code is None else {*code.co_freevars} - {"__class__", "__classdict__"}
             if (value.__module__ or "").partition(".")[0] != "einops" or not there or free:
                 raise Uncacheable(f"{name}.{key} is not einops' own")
             if isinstance(value, types.FunctionType):

@@ -144,7 +144,7 @@ BOOKKEEPING = frozenset(
     """
     __doc__ __dict__ __weakref__ __module__ __qualname__ __annotations__ __annotate__ __annotate_func__ __orig_bases__
     __parameters__ __type_params__ __dataclass_fields__ __dataclass_params__ __abstractmethods__ __static_attributes__
-    __firstlineno__ __signature__ __slotnames__ _abc_impl _backward_cls
+    __firstlineno__ __signature__ __slotnames__ __annotations_cache__ __classdictcell__ _abc_impl _backward_cls
     """.split()
 )
 
@@ -160,3 +160,9 @@ OF_ENUMS = frozenset(
 # What a module says of itself and of where it lies.
 _OF_MODULES = frozenset("__file__ __path__ __spec__ __loader__ __cached__ __doc__ __builtins__".split())
 _ALREADY_SAID = frozenset({"__wrapped__"})
+
+
+def names_of_protocol(protocol: type) -> set[str]:
+    """Its members; also those that are only annotated, which are computed when they are asked for since Python 3.14."""
+    annotated = vars(protocol).get("__protocol_attrs__") or vars(protocol).get("__annotations__", ())  # since 3.12
+    return {*vars(protocol), *annotated}

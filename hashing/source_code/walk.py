@@ -35,7 +35,7 @@ from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code, named_by_torch
 from .described import described, operator_text
 from .facts import fact, in_trees, in_trees_by_users
 from .modules import attribute, imported, module_whole, path_from, whole_module
-from .owners import BOOKKEEPING, OF_ENUMS, Owners, given_with_data
+from .owners import BOOKKEEPING, OF_ENUMS, Owners, given_with_data, names_of_protocol
 from .packages import TABLES, unfollowed_text
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
@@ -265,7 +265,7 @@ class Walk:
         theirs = {name for base in code.__mro__[1:] if is_torch_or_stdlib(base.__module__) for name in vars(base)}
         self.value([registered_with(code), in_trees(code)])
         if vars(code).get("_is_protocol", False):  # `isinstance` asks an object for what stands there
-            self.owners.names |= {*vars(code), *vars(code).get("__annotations__", ())}
+            self.owners.names |= names_of_protocol(code)
         if (copies := copyreg.dispatch_table.get(code)) is not None:
             self.value(copies)
         for name, member in vars(code).items():  # in their order: code may iterate over them

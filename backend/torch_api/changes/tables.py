@@ -131,11 +131,12 @@ class _Read:
 def _state_of(tables: Iterable[Any]) -> list[Any]:
     """Which tables there are, and which version each of them has; of a list, which has none, what is in it.
 
-    Not their addresses: what is in a list may go, and leave its own to what comes in its place.
+    Not their addresses: what is in a list may go, and leave its own to what comes in its place. And how much is in a
+    table: from Python 3.12 on an empty one that is filled by `update` keeps its version.
     """
     found: list[Any] = []
     for table in tables:
-        found += (id(table), operators.dict_version(table)) if isinstance(table, dict) else table
+        found += (id(table), operators.dict_version(table), len(table)) if isinstance(table, dict) else table
     return found
 
 
@@ -250,7 +251,8 @@ class _Thousands:
 
     def state(self) -> tuple[Any, ...]:
         """Namespaces only grow: what an operator's name leads to is made once."""
-        return any(self._empty), sum(map(len, self._spaces)), [*map(operators.dict_version, self._full)]
+        held = sum(map(len, self._full))  # as in `_state_of`
+        return any(self._empty), sum(map(len, self._spaces)), held, [*map(operators.dict_version, self._full)]
 
 
 _thousands = _Thousands()

@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import itertools
 
 import pytest
 import torch
@@ -333,6 +334,17 @@ def test_versions_of_dictionaries_move_with_each_change():
         versions.append(operator_compat.dict_version(names))
     assert len(set(versions)) == 4
     assert operator_compat.dict_version(names) == versions[-1]
+
+
+@pytest.mark.parametrize("filled", [{1: 2}, {1: 3, 2: 4}])
+def test_a_table_that_was_empty_is_read_again_once_it_is_filled(filled):
+    """From Python 3.12 on its version stays what it was where `update` fills all of it."""
+    table = {}
+    seen = [tables._state_of([table])]
+    for change in (lambda: table.update(filled), table.clear, lambda: table.update(filled)):
+        change()
+        seen.append(tables._state_of([table]))
+    assert all(one != another for one, another in itertools.pairwise(seen))
 
 
 def test_what_torch_keeps_of_a_custom_operator_is_where_it_is_read():

@@ -121,6 +121,11 @@ class Scales(Protocol):
     def scale_it(self): ...
 
 
+@runtime_checkable
+class Scaled(Protocol):
+    scale_of_it: int
+
+
 class Plain:
     pass
 
@@ -131,6 +136,15 @@ def what_an_object_is_after_a_protocol(v):
         Plain.scale_it = lambda self: None
     space = {"held": Plain(), "Scales": Scales}
     exec("def backward(ctx, g): return g * (2.0 if isinstance(held, Scales) else 3.0)", space)
+    return gradient_of_backward(space["backward"])
+
+
+@pair()
+def what_an_object_is_after_a_protocol_of_annotations(v):
+    if v == 1:
+        Plain.scale_of_it = 1
+    space = {"held": Plain(), "Scaled": Scaled}
+    exec("def backward(ctx, g): return g * (2.0 if isinstance(held, Scaled) else 3.0)", space)
     return gradient_of_backward(space["backward"])
 
 
