@@ -42,7 +42,8 @@ class _Space:
             kind = type(value)
             if kind in _PLAIN or (kind not in _FUNCTIONS and not callable(value)) or foreign(value, clean) is None:
                 continue
-            if not name.startswith(_OF_DYNAMO) and name not in _OF_PYTHON and f"{self.name}.{name}" not in _ELSEWHERE:
+            harmless = name in _OF_PYTHON or name in _ADDED or f"{self.name}.{name}" in _ELSEWHERE
+            if not harmless and not name.startswith(_OF_DYNAMO):
                 self.replaced[f"{self.name}.{name}"] = value
 
 
@@ -100,6 +101,9 @@ _ELSEWHERE = frozenset(
 _OF_DYNAMO = ("__compiled_fn_", "__resume_at_", "__comprehension_", "__nested_fn_", "__import_")
 _OF_FX = "torch.fx.graph_module._CodeOnlyModule"
 _OF_PYTHON = frozenset("__builtins__ __loader__ __spec__".split())
+# What a package puts onto classes of torch's for itself, under names that torch asks for nowhere: spmd_types
+# (torchtitan) onto those by which DTensors become plain tensors.
+_ADDED = frozenset({"typecheck_forward"})
 _spaces: dict[int, _Space] = {}  # by the id of its dictionary, which lives as long as the module or class
 _kept: list[Any] = []
 _modules: dict[str, Any] = {}
