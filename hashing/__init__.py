@@ -11,7 +11,7 @@ from .key import KEY_VERSION, PART_NAMES, Key, Part
 from .origin import comes_with_torch, foreign, is_generated_by_torch, is_looked_after, is_torch_or_stdlib
 from .parts.allowed import is_allowed_call
 from .parts.ambient import ambient_state
-from .parts.graph import HOOKS, graph_modules, meta_value
+from .parts.graph import HOOKS, graph_modules, meta_value, policies_in, policy_text
 from .parts.hooks import Hook
 from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
@@ -78,6 +78,8 @@ __all__ = [
     "once_per_key",
     "package_facts",
     "plain_defaults",
+    "policies_in",
+    "policy_text",
     "said_with",
     "sha256_hex",
     "source_digest",

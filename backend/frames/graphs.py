@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,11 +15,14 @@ from warmgraph.hashing import (
     Key,
     Uncacheable,
     called_as_it_is,
+    comes_with_torch,
     devices_used,
     graph_modules,
     is_allowed_call,
     key_of,
     lifted_tensors,
+    policies_in,
+    policy_text,
 )
 
 from ..artifact.load import load_alone
@@ -32,12 +36,13 @@ from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api.compile import input_sources
 from ..torch_api.frames.fakes import plain_codes
 from ..torch_api.frames.optimizers import sources_of_held
-from ..torch_api.frames.plain import Plain, Refused, from_plain, to_plain
+from ..torch_api.frames.plain import Plain, Refused, from_plain, stands_by_name, to_plain
 from ..torch_api.frames.seen import Seen, seen
 from ..torch_api.frames.state import ranks_text
-from ..torch_api.operators import in_graphs, overload_named
+from ..torch_api.operators import OpOverload, in_graphs, overload_named
 from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
+from .record import Texts
 
 # Parts of a graph's key that do not speak of the graph. Compared anew, since there is no graph to make a key of.
 _AROUND = ("hooks", "compiler", "ambient", "code", "toolchain", "machine")
@@ -52,6 +57,7 @@ def note_graph(request: Request, variant: str, compiler: Compiler) -> None:
     try:
         current.ranks += _ranks_among(request)
         current.called |= {id(one): one for one in _called_in(request.gm)}
+        current.policies |= {id(one): (one, text) for one, text in _policies_in(request)}
         found: Any = _reference(request, variant, compiler)
     except (Refused, Uncacheable) as why:
         found = Refused(str(why))
@@ -82,8 +88,6 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         raise Refused("its graph holds tensors of its own")
     if gm.meta.get("cudagraph_annotation") is not None:
         raise Refused("its graph is annotated for CUDA graphs")
-    if any("_checkpoint_context_fn" in inner.meta for inner in gm.modules() if isinstance(inner, GraphModule)):
-        raise Refused("a checkpoint's context_fn decides what its graph saves, and no trace goes through that")
     devices = sorted(map(str, devices_used(gm, request.inputs)))
     if any(not device.startswith(("cpu", "cuda", "meta")) for device in devices):
         raise Refused(f"its graph runs on {', '.join(devices)}")
@@ -105,6 +109,47 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         # For people: what CUDA graphs leave out is told by these names.
         "inputs": names_of(gm) if any(device.startswith("cuda") for device in devices) else [],
     }
+
+
+def _policies_in(request: Request) -> Iterator[tuple[Any, str]]:
+    """Each `context_fn` of a checkpoint, which torch asks what to save, and what it does. Raises Refused for one that
+    does something else than when the key was made.
+    """
+    for policy in policies_in(request.gm):
+        text = policy_text(policy)
+        if f"checkpoint {text}" not in request.key.texts()["graph"]:
+            raise Refused("a checkpoint's context_fn changes what it reads")
+        yield policy, text
+
+
+def policy_rows(seen: Seen, texts: Texts, place: Callable[[Any], Plain]) -> list[Plain]:
+    """place: as `policy_place` takes it."""
+    return [[policy_place(policy, place), texts.number(text)] for policy, text in seen.policies.values()]
+
+
+def policy_place(policy: Any, place: Callable[[Any], Plain]) -> Plain:
+    """How it is made again. Dynamo makes a `functools.partial` anew, of parts that are found. place: of a function or
+    an operator; raises Refused, as this does.
+    """
+    if isinstance(policy, (types.FunctionType, OpOverload)):
+        is_torchs = isinstance(policy, types.FunctionType) and comes_with_torch(policy.__code__.co_filename)
+        return [policy.__module__, policy.__qualname__] if is_torchs and stands_by_name(policy) else place(policy)
+    if type(policy) is functools.partial:
+        named_ones = {name: policy_place(value, place) for name, value in policy.keywords.items()}
+        return {"partial": [policy_place(one, place) for one in (policy.func, *policy.args)], "named": named_ones}
+    if type(policy) is list:
+        return {"list": [policy_place(one, place) for one in policy]}
+    return {"plain": to_plain(policy)}
+
+
+def policy_at(place: Plain, found: Callable[[Plain], Any]) -> Any:
+    """It again. found: of what `place` of `policy_place` gave, what is there in this process."""
+    if not isinstance(place, dict):
+        return found(place)
+    if "partial" in place:
+        function, *positional = (policy_at(one, found) for one in place["partial"])
+        return functools.partial(function, *positional, **{k: policy_at(v, found) for k, v in place["named"].items()})
+    return [policy_at(one, found) for one in place["list"]] if "list" in place else from_plain(place["plain"])
 
 
 def _called_in(gm: GraphModule) -> list[Any]:

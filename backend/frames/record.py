@@ -11,7 +11,7 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 16
+FORMAT = 17
 _MAX_ITEMS = 2_000_000
 
 
@@ -25,7 +25,8 @@ class Record(Struct):
     traced code asks for, looked_for: of which it asks whether they are there; spaces: [module or "" for the frame's
     own, fingerprint], which of them it has. inlined: [module, path, fingerprint] of code traced through. optimizers:
     [source, [group, number of lists] of each call that made its state]. called: [source or name, fingerprint] of the
-    user's functions that a graph calls as they are, and of operators in no graph. assumed: [source, arguments, named
+    user's functions that a graph calls as they are, and of operators in no graph. policies: [how it is made again,
+    fingerprint] of what chose which results of a checkpoint its graphs save. assumed: [source, arguments, named
     ones, result] of functions whose result is taken for a constant. sizes: [source, sizes, strides,
     marked] of inputs. key_order: dicts in whose order the frame iterated. alias: AOTAutograd's guards. shape: guards on
     sizes, as evaluated and as shown. state: of the process; program: module -> digest of its file. graphs: name ->
@@ -50,6 +51,7 @@ class Record(Struct):
     inlined: list[Plain]
     optimizers: list[Plain]
     called: list[Plain]
+    policies: list[Plain]
     assumed: list[Plain]
     sizes: list[Plain]
     key_order: list[int]
@@ -118,7 +120,9 @@ class Texts:
 
 _OF_A_RUN = ("scope",)
 _BY_NUMBER = frozenset(
-    "sources texts guards facts surfaces places inlined optimizers called assumed sizes key_order alias free".split()
+    """
+    sources texts guards facts surfaces places inlined optimizers called policies assumed sizes key_order alias free
+    """.split()
 )
 
 
@@ -179,12 +183,22 @@ def _plain(record: Record) -> dict[str, Any]:
             f"{sources[place] if isinstance(place, int) else place} {record.texts[text]}"
             for place, text in record.called
         ),
+        "policies": sorted(f"{_within(place, sources)} {record.texts[text]}" for place, text in record.policies),
         "assumed": sorted(f"{sources[number]} {rest}" for number, *rest in record.assumed),
         "sizes": sorted(f"{sources[number]} {rest}" for number, *rest in record.sizes),
         "alias": sorted(repr(_named(guard, sources)) for guard in record.alias),
         "free": sorted(sources[number] for number in record.free),
         "key_order": sorted(sources[number] for number in record.key_order),
     }
+
+
+def _within(place: Plain, sources: list[str]) -> Any:
+    """Of a policy, with its sources in full."""
+    if isinstance(place, dict):
+        return {key: value if key == "plain" else _within(value, sources) for key, value in place.items()}
+    if isinstance(place, list):
+        return [_within(item, sources) for item in place]
+    return sources[place] if isinstance(place, int) else place
 
 
 def _named(alias: Any, sources: list[str]) -> Any:

@@ -47,7 +47,7 @@ from .codes import (
     said_beside,
     untraced,
 )
-from .graphs import operators_in, plain_operator, with_lifted
+from .graphs import operators_in, plain_operator, policy_rows, with_lifted
 from .held import keys_of
 from .installed import graphs_of, installed_by, lifted_in, optimizers_of
 from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, sharing_of
@@ -169,6 +169,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         inlined=[[module, path, texts.number(text)] for module, path, text in inlined],
         optimizers=optimizers_of(seen, table),
         called=called,
+        policies=policy_rows(seen, texts, lambda one: place_of(one, sources, live, table)),
         assumed=assumed,
         sizes=[[table.number(source), *one] for source, one in known.items() if source in table],
         key_order=[table.number(source) for source in key_order],

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from warmgraph.hashing import describing_once
+from warmgraph.hashing import Uncacheable, describing_once, policy_text
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import resume, sizes, state
@@ -25,8 +25,9 @@ from ..torch_api.frames.orders import hash_seed
 from ..torch_api.frames.plain import Refused, code_from_plain, from_plain, named, placed, to_plain
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
+from ..torch_api.operators import overload_named
 from .codes import untraced
-from .graphs import plain_operator, with_lifted
+from .graphs import plain_operator, policy_at, with_lifted
 from .program import differing
 from .reached import one_text, reach, sharing_of
 from .record import Record
@@ -150,6 +151,16 @@ def _called_at(place: Any, sources: list[Source], look: Looking) -> Any:
     return plain_operator(path) if module == OF_OPERATORS else named(module, path)
 
 
+def _asked_at(place: Any, sources: list[Source], look: Looking) -> Any:
+    """Of a policy, which compares operators and calls none."""
+    if isinstance(place, list) and place[0] == OF_OPERATORS:
+        try:
+            return overload_named(place[1])
+        except AttributeError:
+            raise Refused(f"operator {place[1]} is not registered") from None
+    return _called_at(place, sources, look)
+
+
 def _compare(
     record: Record, frame: Frame, sources: list[Source], look: Looking, wrapping: list[torch.Tensor]
 ) -> list[Any]:
@@ -183,6 +194,9 @@ def _compare(
     for value, (_, text) in zip(called, record.called, strict=True):
         name = getattr(value, "__qualname__", str(value))
         _same(record.texts[text], look.untraced[id(value)], f"{name}, which runs while it is traced")
+    for place, text in record.policies:
+        policy = policy_at(place, lambda one: _asked_at(one, sources, look))
+        _same(record.texts[text], _does(policy), "what a checkpoint's context_fn does")
     free = [sources[number] for number in record.free]
     walk, found = reach(frame, look, sources, record.spaces, free, names=record.names, everything=record.everything)
     if found != record.reached:
@@ -191,6 +205,13 @@ def _compare(
         if walk.place(look.live(sources[number])) != place:
             raise Refused(f"{sources[number].name} is another module")
     return guards
+
+
+def _does(policy: Any) -> str:
+    try:
+        return policy_text(policy)
+    except Uncacheable as why:
+        raise Refused(str(why)) from None
 
 
 def _call_again(record: Record, sources: list[Source], look: Looking) -> None:

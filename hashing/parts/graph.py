@@ -262,14 +262,20 @@ def _context_lines(gm: GraphModule, *, nested: bool) -> list[str]:
         lines.append(f"cudagraphs {encode([annotation.fwd, annotation.bwd])}")
     context = gm.meta.get("_checkpoint_context_fn")
     if context is not None:
-        lines.append(f"checkpoint {_policy(context)}")
+        lines.append(f"checkpoint {policy_text(context)}")
     return lines
 
 
-def _policy(context: Any) -> str:
+def policies_in(gm: GraphModule) -> list[Any]:
+    """Each `context_fn` of a checkpoint in it, which torch asks what to save."""
+    contexts = (inner.meta.get("_checkpoint_context_fn") for inner in graph_modules(gm))
+    return [context for context in contexts if context is not None]
+
+
+def policy_text(context: Any) -> str:
     """What a checkpoint's context_fn says of itself, or else what it does.
 
-    torch calls it while it traces, to ask of each operation whether its result is saved.
+    torch calls it while it traces, to ask of each operation whether its result is saved. Raises Uncacheable.
     """
     user_hash = getattr(context, "cache_hash", None)
     if user_hash is not None:

@@ -156,6 +156,19 @@ def policy(ctx, op, *args, **kwargs): return op is torch.ops.aten.mul.Tensor
 def selectively(x):
     chosen = functools.partial(torch.utils.checkpoint.create_selective_checkpoint_contexts, policy)
     return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=chosen) * OPT.scale
+SAVED = {torch.ops.aten.mul.Tensor}
+def chooses(ctx, op, *args, **kwargs): return op in SAVED
+CHOSEN = lambda: torch.utils.checkpoint.create_selective_checkpoint_contexts(chooses)
+def selects(x): return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=CHOSEN) * OPT.scale
+def lists(x):
+    listed = functools.partial(torch.utils.checkpoint.create_selective_checkpoint_contexts, [torch.ops.aten.mul.Tensor])
+    return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=listed) * OPT.scale
+ASKED = []
+def notes(ctx, op, *args, **kwargs):
+    ASKED.append(str(op))
+    return len(ASKED) % 2 == 0
+NOTING = lambda: torch.utils.checkpoint.create_selective_checkpoint_contexts(notes)
+def is_asked(x): return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=NOTING) * OPT.scale
 def checkpointed(x): return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False) * OPT.scale
 class Square(torch.autograd.Function):
     @staticmethod
@@ -164,6 +177,10 @@ class Square(torch.autograd.Function):
     def backward(ctx, g): (x,) = ctx.saved_tensors; return g * 2 * x
 def custom_function(x): return Square.apply(x) * OPT.scale
 """
+
+
+def no_contexts():
+    return torch.utils.checkpoint.create_selective_checkpoint_contexts([])
 
 
 def func(entry, name, **more):
@@ -259,7 +276,13 @@ func("vmapped", "a field", change=set_("m.OPT.scale", 11.0))
 func("grads", "a field", change=set_("m.OPT.scale", 11.0))
 func("conditional", "a field", change=set_("m.OPT.scale", 11.0))
 func("checkpointed", "a field", change=set_("m.OPT.scale", 11.0))
-func("selectively", "a field", change=set_("m.OPT.scale", 11.0), refused="context_fn")
+for entry in ("selectively", "selects", "lists"):
+    func(entry, "nothing", restores=True)
+    func(entry, "a field", change=set_("m.OPT.scale", 11.0))
+func("selects", "what its policy reads", change=lambda scene: scene.m.SAVED.clear(), seen=True)
+func("selects", "another policy", change=set_("m.CHOSEN", lambda: no_contexts()), seen=True)
+func("lists", "another's data", change=lambda scene: scene.m.SAVED.clear(), restores=True)
+func("is_asked", "a field", change=set_("m.OPT.scale", 11.0), refused="context_fn changes what it reads")
 func("custom_function", "a field", change=set_("m.OPT.scale", 11.0))
 func(
     "custom_function",

@@ -33,8 +33,9 @@ class Seen(Struct):
     it folded in that is something else in each process. ran: code of the user's that ran and was not traced. names:
     that it asked modules for. owners: the class on which Dynamo found an attribute last, by the attribute's id and
     name. operators: custom ones whose fakes ran. called: functions of the user's, by id, that its graphs call as they
-    are. assumed: what `assume_constant_result` called and folded in: the function; its arguments and what it gave as
-    plain data, or None where they are none. copied: sources of values whose address was asked for, and whether `copy`
+    are. policies: each `context_fn` of a checkpoint in its graphs, and what it does, by id. assumed: what
+    `assume_constant_result` called and folded in: the function; its arguments and what it gave as plain data, or None
+    where they are none. copied: sources of values whose address was asked for, and whether `copy`
     alone did; shows_memo: whether code of the user's is given those addresses. untraced: of functions that are called,
     and of tensors that wrap others, what was said of their code before any of it ran, by id; known: what was looked at
     for that. shuffled: whether it went over a set of texts that it
@@ -55,6 +56,7 @@ class Seen(Struct):
     names: set[str] = field(default_factory=set)
     owners: dict[tuple[int, str], type] = field(default_factory=dict)
     called: dict[int, Any] = field(default_factory=dict)
+    policies: dict[int, tuple[Any, str]] = field(default_factory=dict)
     assumed: list[tuple[Any, Any]] = field(default_factory=list)
     copied: dict[Any, bool] = field(default_factory=dict)
     shows_memo: bool = False
