@@ -134,7 +134,8 @@ def _monitored() -> Watching:
 
 def is_users(code: types.CodeType) -> bool:
     """By its file. What was generated has none: of that only what compares, and what attrs makes; texts of objects are
-    looked at elsewhere (`watch`).
+    looked at elsewhere (`watch`). Not what makes annotations when they are asked for (since Python 3.14): those that
+    are asked for are compared.
 
     Not how an object finds attributes: what is found there is read through a source, and guarded. Not `__del__`, which
     comes at any time. Not how modules are found: names of what was found are compared.
@@ -147,7 +148,7 @@ def is_users(code: types.CodeType) -> bool:
         return compares or file.startswith("<attrs generated")
     if name in ("__getattr__", "__getattribute__") and code.co_argcount > 1 and code not in _of_metaclasses():
         return False
-    if name == "__del__" or file.startswith(_OURS) or comes_with_torch(file):
+    if name in ("__del__", "__annotate__") or file.startswith(_OURS) or comes_with_torch(file):
         return False
     return not _is_of_what_torch_runs(file) and code not in _finders()  # last: few come so far
 
