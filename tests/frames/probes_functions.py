@@ -9,7 +9,7 @@ import torch
 from probe import args, put, set_
 
 SOURCE = """
-import collections, contextlib, dataclasses, enum, functools, math, os, random, time, torch
+import collections, contextlib, contextvars, dataclasses, enum, functools, math, os, random, time, torch
 from torch import nn
 class Kind(enum.Enum):
     A = 1
@@ -163,6 +163,9 @@ def selects(x): return torch.utils.checkpoint.checkpoint(helper, x, use_reentran
 def lists(x):
     listed = functools.partial(torch.utils.checkpoint.create_selective_checkpoint_contexts, [torch.ops.aten.mul.Tensor])
     return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=listed) * OPT.scale
+VARIABLE = contextvars.ContextVar("variable", default=2.0)
+def reads_variable(x): return x * VARIABLE.get()
+def reads_or(x): return x * VARIABLE.get(3.0)
 ASKED = []
 def notes(ctx, op, *args, **kwargs):
     ASKED.append(str(op))
@@ -282,6 +285,10 @@ for entry in ("selectively", "selects", "lists"):
 func("selects", "what its policy reads", change=lambda scene: scene.m.SAVED.clear(), seen=True)
 func("selects", "another policy", change=set_("m.CHOSEN", lambda: no_contexts()), seen=True)
 func("lists", "another's data", change=lambda scene: scene.m.SAVED.clear(), restores=True)
+for entry in ("reads_variable", "reads_or"):
+    func(entry, "nothing", restores=True, since=(2, 15))
+    func(entry, "another value", change=lambda scene: scene.m.VARIABLE.set(5.0), since=(2, 15))
+func("reads_variable", "another default", edit=("default=2.0", "default=7.0"))
 func("is_asked", "a field", change=set_("m.OPT.scale", 11.0), refused="context_fn changes what it reads")
 func("custom_function", "a field", change=set_("m.OPT.scale", 11.0))
 func(

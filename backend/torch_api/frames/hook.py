@@ -9,8 +9,9 @@ import types
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import torch
 from msgspec import Struct
-from torch._dynamo import trace_rules
+from torch._dynamo import source, trace_rules
 
 from .. import patches
 from ..ranks.ddp import within_buckets
@@ -65,6 +66,7 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         if found is None:
             return trace()
         _meet_libraries()
+        _settle_settings()
         return found.compile(Frame(code, globals, locals, closure, compiler_fn, one_graph), trace)
 
     return compile_frame
@@ -80,6 +82,20 @@ def _meet_libraries() -> None:
         for meet in waiting.pop(name, ()):
             with contextlib.suppress(Exception):
                 meet()
+
+
+def _settle_settings() -> None:
+    """Set `compile_on_one_rank` to what it is, as Inductor does when it first compiles. From torch 2.15 on Dynamo reads
+    settings as any object, so that a frame that asks for this one (functional collectives) has guards on whether it was
+    set at all: a process that compiled and one that did not would not agree.
+    """
+    with contextlib.suppress(Exception):  # a frame is traced once more, then
+        if _READS_VARIABLES and type(_settings._config["compile_on_one_rank"].user_override.get()) is not bool:
+            _settings.compile_on_one_rank = bool(_settings.compile_on_one_rank)
+
+
+_settings: Any = torch.compiler.config
+_READS_VARIABLES = hasattr(source, "ContextVarGetSource")
 
 
 def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> None:

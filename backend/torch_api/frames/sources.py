@@ -42,7 +42,7 @@ _NAMES = """
     UnspecializedNNModuleSource UnspecializedBuiltinNNModuleSource FSDPNNModuleSource GlobalStateSource ShapeEnvSource
     WeakRefCallSource SubclassAttrListSource OptimizerSource GlobalWeakRefSource
     CallFunctionNoArgsSource FloatTensorSource CallMethodItemSource NumpyTensorSource DynamicScalarSource
-    NonSerializableSetGetItemSource SkipGuardSource ImportSource
+    NonSerializableSetGetItemSource SkipGuardSource ImportSource ContextVarGetSource
 """
 _CLASSES: dict[str, Any] = {name: getattr(dynamo, name) for name in _NAMES.split() if hasattr(dynamo, name)}
 
