@@ -100,7 +100,7 @@ _ELSEWHERE = frozenset(
 # What Dynamo puts into a module whose functions it compiled, and the class by which FX makes a function of a text.
 _OF_DYNAMO = ("__compiled_fn_", "__resume_at_", "__comprehension_", "__nested_fn_", "__import_")
 _OF_FX = "torch.fx.graph_module._CodeOnlyModule"
-_OF_PYTHON = frozenset("__builtins__ __loader__ __spec__".split())
+_OF_PYTHON = frozenset("__builtins__ __loader__ __spec__ __annotate__ __annotate_func__".split())
 # What a package puts onto classes of torch's for itself, under names that torch asks for nowhere: spmd_types
 # (torchtitan) onto those by which DTensors become plain tensors.
 _ADDED = frozenset({"typecheck_forward"})
