@@ -278,7 +278,7 @@ def place_of(value: Any, sources: Iterable[Source], live: Live, table: SourceTab
     if found is not None:
         return table.number(found)
     if not (isinstance(value, type) and stands_by_name(value)):
-        raise Refused(f"its graph calls {value.__qualname__}, a function of the user's that no source leads to")
+        raise Refused(f"its graph needs {value.__qualname__}, a function of the user's that no source leads to")
     return [value.__module__, value.__qualname__]
 
 

@@ -241,8 +241,8 @@ class Values:
         if type(value) in ALIASES:
             inner = (getattr(value, "__origin__", None), *value.__args__)
             return f"{type(value).__name__}:{[*map(self.identity, inner)]}"
-        if isinstance(value, contextvars.ContextVar):  # what it holds is read through a source, and guarded
-            return f"contextvar:{value.name}"
+        if isinstance(value, contextvars.ContextVar):  # what it holds is guarded, but not whether it does
+            return f"contextvar:{value.name} {value in contextvars.copy_context()}"
         if name_of(type(value)) == "numpy.ufunc" and getattr(sys.modules["numpy"], special.__name__, None) is value:
             return f"numpy:{special.__name__}"
         if (text := said_as_a_whole(value)) is not None:

@@ -165,7 +165,27 @@ def lists(x):
     return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=listed) * OPT.scale
 VARIABLE = contextvars.ContextVar("variable", default=2.0)
 def reads_variable(x): return x * VARIABLE.get()
+EMPTY = contextvars.ContextVar("empty")
+def misses_variable(x):
+    try:
+        return x * EMPTY.get()
+    except LookupError:
+        return x * 4
 def reads_or(x): return x * VARIABLE.get(3.0)
+def picks(ops, others, ctx, op, *args, **kwargs): return op in ops or op in others
+def collects(x):
+    picked = functools.partial(picks, {torch.ops.aten.mul.Tensor}, (torch.ops.higher_order.cond,))
+    chosen = functools.partial(torch.utils.checkpoint.create_selective_checkpoint_contexts, picked)
+    return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=chosen) * OPT.scale
+@torch.no_grad()
+def decides(ctx, op, *args, **kwargs): return op in SAVED
+def decided(x):
+    chosen = functools.partial(torch.utils.checkpoint.create_selective_checkpoint_contexts, policy_fn_or_list=decides)
+    return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=chosen) * OPT.scale
+HASHED = functools.partial(torch.utils.checkpoint.create_selective_checkpoint_contexts, policy)
+HASHED.cache_hash = "1"
+def hashed_policy(x):
+    return torch.utils.checkpoint.checkpoint(helper, x, use_reentrant=False, context_fn=HASHED) * OPT.scale
 ASKED = []
 def notes(ctx, op, *args, **kwargs):
     ASKED.append(str(op))
@@ -279,15 +299,25 @@ func("vmapped", "a field", change=set_("m.OPT.scale", 11.0))
 func("grads", "a field", change=set_("m.OPT.scale", 11.0))
 func("conditional", "a field", change=set_("m.OPT.scale", 11.0))
 func("checkpointed", "a field", change=set_("m.OPT.scale", 11.0))
-for entry in ("selectively", "selects", "lists"):
+for entry in ("selectively", "selects", "lists", "collects", "decided"):
     func(entry, "nothing", restores=True)
     func(entry, "a field", change=set_("m.OPT.scale", 11.0))
 func("selects", "what its policy reads", change=lambda scene: scene.m.SAVED.clear(), seen=True)
+func("decided", "what its policy reads", change=lambda scene: scene.m.SAVED.clear(), seen=True)
+func("hashed_policy", "a field", change=set_("m.OPT.scale", 11.0), refused="cache_hash")
 func("selects", "another policy", change=set_("m.CHOSEN", lambda: no_contexts()), seen=True)
 func("lists", "another's data", change=lambda scene: scene.m.SAVED.clear(), restores=True)
 for entry in ("reads_variable", "reads_or"):
     func(entry, "nothing", restores=True, since=(2, 15))
     func(entry, "another value", change=lambda scene: scene.m.VARIABLE.set(5.0), since=(2, 15))
+func(
+    "misses_variable",
+    "a value",
+    change=lambda scene: scene.m.EMPTY.set(5.0),
+    after=False,
+    since=(2, 15),
+    refused="an address as text",  # the error's
+)
 func("reads_variable", "another default", edit=("default=2.0", "default=7.0"))
 func("is_asked", "a field", change=set_("m.OPT.scale", 11.0), refused="context_fn changes what it reads")
 func("custom_function", "a field", change=set_("m.OPT.scale", 11.0))

@@ -85,9 +85,10 @@ def _meet_libraries() -> None:
 
 
 def _settle_settings() -> None:
-    """Set `compile_on_one_rank` to what it is, as Inductor does when it first compiles. From torch 2.15 on Dynamo reads
-    settings as any object, so that a frame that asks for this one (functional collectives) has guards on whether it was
-    set at all: a process that compiled and one that did not would not agree.
+    """Set `compile_on_one_rank` to what it is in this context, as Inductor does when it first compiles.
+
+    From torch 2.15 on Dynamo reads settings as any object, so that a frame that asks for this one (functional
+    collectives) has guards on whether it was set at all: a process that compiled and one that did not would not agree.
     """
     with contextlib.suppress(Exception):  # a frame is traced once more, then
         if _READS_VARIABLES and type(_settings._config["compile_on_one_rank"].user_override.get()) is not bool:
