@@ -38,8 +38,8 @@ from ..torch_api.frames.fakes import plain_codes
 from ..torch_api.frames.optimizers import sources_of_held
 from ..torch_api.frames.plain import Plain, Refused, from_plain, stands_by_name, to_plain
 from ..torch_api.frames.seen import Seen, seen
-from ..torch_api.frames.state import ranks_text
-from ..torch_api.operators import HigherOrderOperator, OpOverload, in_graphs, overload_named
+from ..torch_api.frames.state import HigherOrderOperator, ranks_text
+from ..torch_api.operators import OpOverload, in_graphs, overload_named
 from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
 from .record import Texts
@@ -139,8 +139,11 @@ def policy_place(policy: Any, place: Callable[[Any], Plain]) -> Plain:
         return [policy.__module__, policy.__qualname__] if by_name else place(policy)
     if isinstance(policy, OpOverload):
         return place(policy)
-    if isinstance(policy, HigherOrderOperator) and getattr(torch.ops.higher_order, policy.name(), None) is policy:
-        return {"higher": policy.name()}
+    if isinstance(policy, HigherOrderOperator):
+        name = str(policy.name())
+        if getattr(torch.ops.higher_order, name, None) is not policy:
+            raise Refused(f"operator {name}, which no name leads to")
+        return {"higher": name}
     if type(policy) is functools.partial:
         if vars(policy):
             raise Refused("a checkpoint's context_fn is a functools.partial with attributes (cache_hash, say)")
