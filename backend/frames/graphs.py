@@ -167,12 +167,10 @@ def policy_at(place: Plain, found: Callable[[Plain], Any]) -> Any:
         return functools.partial(function, *positional, **{k: policy_at(v, found) for k, v in place["named"]})
     if "plain" in place:
         return from_plain(place["plain"])
-    ((kind, held),) = place.items()
-    return (
-        getattr(torch.ops.higher_order, held)
-        if kind == "higher"
-        else _COLLECTIONS[kind](policy_at(one, found) for one in held)
-    )
+    if "higher" in place:
+        return getattr(torch.ops.higher_order, place["higher"])
+    ((kind, parts),) = place.items()
+    return _COLLECTIONS[kind](policy_at(one, found) for one in parts)
 
 
 def _called_in(gm: GraphModule) -> list[Any]:
@@ -231,12 +229,17 @@ def _calling(operators: Sequence[str]) -> GraphModule:
     return GraphModule(torch.nn.Module(), graph)
 
 
-def plain_operator(name: str) -> Any:
-    """Raises Refused for one that is not registered, or of which a trace would run more than plain code."""
+def operator_named(name: str) -> Any:
+    """Raises Refused for one that is not registered."""
     try:
-        operator = overload_named(name)
+        return overload_named(name)
     except AttributeError:
         raise Refused(f"operator {name} is not registered") from None
+
+
+def plain_operator(name: str) -> Any:
+    """Raises Refused for one that is not registered, or of which a trace would run more than plain code."""
+    operator = operator_named(name)
     if plain_codes(operator) is None:
         raise Refused(f"operator {name} runs more than plain code while it is traced")
     return operator

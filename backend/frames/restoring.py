@@ -25,9 +25,8 @@ from ..torch_api.frames.orders import hash_seed
 from ..torch_api.frames.plain import Refused, code_from_plain, from_plain, named, placed, to_plain
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
-from ..torch_api.operators import overload_named
 from .codes import untraced
-from .graphs import plain_operator, policy_at, with_lifted
+from .graphs import operator_named, plain_operator, policy_at, with_lifted
 from .program import differing
 from .reached import one_text, reach, sharing_of
 from .record import Record
@@ -154,10 +153,7 @@ def _called_at(place: Any, sources: list[Source], look: Looking) -> Any:
 def _asked_at(place: Any, sources: list[Source], look: Looking) -> Any:
     """Of a policy, which compares operators and calls none."""
     if isinstance(place, list) and place[0] == OF_OPERATORS:
-        try:
-            return overload_named(place[1])
-        except AttributeError:
-            raise Refused(f"operator {place[1]} is not registered") from None
+        return operator_named(place[1])
     return _called_at(place, sources, look)
 
 
