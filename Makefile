@@ -58,7 +58,7 @@ tests: bytecode redis graphviz chromium triton
 	$(BIN)/pytest -n 2 --dist worksteal -m "not exhaustive"
 
 exhaustive: bytecode redis graphviz chromium ## the tests that `make test` leaves out: every pair, probe, construct and model
-	$(BIN)/pytest -n 2 --dist worksteal -m exhaustive
+	$(BIN)/pytest -n 2 --dist worksteal -m exhaustive $(if $(MINUTES),--minutes=$(MINUTES))
 
 # Where it makes and keeps an environment for each version; elsewhere: ENVS=/folder.
 ENVS ?= .venvs

@@ -11,12 +11,14 @@ import runpy
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import hypothesis
 import pytest
 from warmgraph.cache import reset_settings
 
+STARTED = time.monotonic()
 ROOT = Path(__file__).resolve().parent.parent
 WORKER = ROOT / "benchmarks" / "worker.py"
 
@@ -79,6 +81,18 @@ def pytest_collection_modifyitems(items):
         if not every or seen[file] % every:
             item.add_marker(pytest.mark.exhaustive)
         seen[file] += 1
+
+
+def pytest_addoption(parser):
+    parser.addoption("--minutes", type=float, help="start no test after so many minutes; those left are skipped")
+
+
+@pytest.hookimpl(tryfirst=True)  # before any fixture is set up
+def pytest_runtest_setup(item):
+    """CI has a limit, and machines differ by a factor of two: what a slow one does not reach is told as skipped."""
+    minutes = item.config.getoption("--minutes")
+    if minutes is not None and time.monotonic() - STARTED > minutes * 60:
+        pytest.skip(f"not reached within --minutes={minutes:g}")
 
 
 @pytest.fixture(autouse=True)
