@@ -21,7 +21,6 @@ IS_OPAQUE = ("is_custom_class", "is_opaque_type")
 IS_OPAQUE_CONSTANT = ("is_opaque_constant_type", "is_opaque_value_type")
 PYTREE = "torch.utils._pytree"
 TREES_BY_NAME = "treespec_loads"  # what of it finds a class by a text
-ASSIGNED_DATA = "_lower_version_count_by_1"  # what Dynamo calls after `x.data = y`
 DISTRIBUTED = ("torch.distributed.", "torch._C._distributed")  # beginnings of modules
 
 OF_DTENSORS = (  # modules that hold how operators of DTensors are traced

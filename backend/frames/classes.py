@@ -166,11 +166,11 @@ def _comes_with_import(cls: type, registered: type) -> bool:
     or of an installed package, which torch may import to compile and not to load, registers it where one of them is
     made.
     """
-    if registered.__module__ in _REGISTER_IN_C:
+    if module_of_class(registered) in _REGISTER_IN_C:
         return True
-    made = sys.modules.get(registered.__module__)
+    made = sys.modules.get(module_of_class(registered))
     modules = [made] if getattr(made, registered.__qualname__, None) is registered else []
-    for module in (*modules, sys.modules.get(_HOME.get(cls.__module__, cls.__module__))):
+    for module in (*modules, sys.modules.get(_HOME.get(module_of_class(cls), module_of_class(cls)))):
         for path, name in _registrations(str(getattr(module, "__file__", ""))):
             with contextlib.suppress(AttributeError):
                 if name == registered.__name__ and operator.attrgetter(path)(module) is cls:
@@ -219,7 +219,7 @@ def counted(cls: type) -> str:
 def _answers_itself(cls: type) -> bool:
     """Whether it decides by itself what counts as a subclass: who asks an abstract class asks all below it."""
     metaclass: Any = type(cls)
-    users = [base for base in metaclass.__mro__ if not is_library(base.__module__)]
+    users = [base for base in metaclass.__mro__ if not is_library(module_of_class(base))]
     return "__subclasshook__" in vars(cls) or any(_CHECKS & vars(base).keys() for base in users)
 
 
@@ -229,21 +229,22 @@ _CHECKS = frozenset({"__instancecheck__", "__subclasscheck__"})
 def refuse_own_checks(cls: type) -> None:
     """Raises Refused for a class whose code Dynamo runs, and does not trace, when it is asked for its instances."""
     for base in cls.__mro__:
-        if "__subclasshook__" in vars(base) and not is_known(base.__module__):
+        if "__subclasshook__" in vars(base) and not is_known(module_of_class(base)):
             raise Refused(f"isinstance on {name_of(cls)} runs its __subclasshook__ while it is traced")
-        if "_missing_" in vars(base) and not is_known(base.__module__) and _runs_unseen(vars(base)["_missing_"]):
+        if "_missing_" in vars(base) and not is_known(module_of_class(base)) and _runs_unseen(vars(base)["_missing_"]):
             raise Refused(f"{name_of(cls)} has a _missing_ that may run while it is traced, unseen")
     metaclass: Any = type(cls)
     of_enum = issubclass(metaclass, enum.EnumMeta)  # Dynamo asks these at once
     for base in metaclass.__mro__:
-        if of_enum and not is_known(base.__module__):
+        if of_enum and not is_known(module_of_class(base)):
             asked = _ASKED_OF_ENUMS & vars(base).keys()
             if (name := next((name for name in asked if _runs_unseen(vars(base)[name])), None)) is not None:
                 raise Refused(f"the metaclass of {name_of(cls)} has a {name} that may run while it is traced, unseen")
-        own = _CHECKS & vars(base).keys() and not is_known(base.__module__)
-        if own and base.__module__ != "typing_extensions":  # Python's `typing` for older versions; torch asks for it
+        own = _CHECKS & vars(base).keys() and not is_known(module_of_class(base))
+        # typing_extensions: Python's `typing` for older versions; torch asks for it.
+        if own and module_of_class(base) != "typing_extensions":
             raise Refused(f"isinstance on {name_of(cls)} runs its {name_of(base)} while it is traced")
-    if vars(cls).get("_is_runtime_protocol", False) and not is_known(cls.__module__):
+    if vars(cls).get("_is_runtime_protocol", False) and not is_known(module_of_class(cls)):
         raise Refused(f"isinstance on the protocol {name_of(cls)} looks at objects under no guard")
 
 
@@ -262,11 +263,17 @@ _UNBOUND = (types.WrapperDescriptorType, types.MethodDescriptorType)  # `__hash_
 
 
 def _goes_by_name(cls: type) -> bool:
-    return not is_heap_type(cls) or is_librarys(cls) or cls.__module__.partition(".")[0] == "torch"
+    return not is_heap_type(cls) or is_librarys(cls) or module_of_class(cls).partition(".")[0] == "torch"
+
+
+def module_of_class(cls: Any) -> str:
+    """One that describes `__module__` of its instances says no text."""
+    found = cls.__module__
+    return found if isinstance(found, str) else ""
 
 
 def name_of(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return f"{module_of_class(cls)}.{cls.__qualname__}"
 
 
 def is_heap_type(cls: type) -> bool:
@@ -287,7 +294,7 @@ _BY_TYPE = frozenset("numpy decimal datetime".split())  # modules of such: `rule
 def is_told_by_type(value: Any) -> bool:
     """Whether the class of a value, and its names, are enough where nothing guards more: the rest is guarded."""
     kind = type(value)
-    return is_heap_type(kind) or kind is object or kind.__module__ in _BY_TYPE or isinstance(value, _HAVE_SOURCES)
+    return is_heap_type(kind) or kind is object or module_of_class(kind) in _BY_TYPE or isinstance(value, _HAVE_SOURCES)
 
 
 def is_library(module: str | None) -> bool:
@@ -297,10 +304,10 @@ def is_library(module: str | None) -> bool:
 
 def is_librarys(cls: type) -> bool:
     """Whether the standard library brings this class, and not one that says so."""
-    found: Any = sys.modules.get(cls.__module__) if is_library(cls.__module__) else None
+    found: Any = sys.modules.get(module_of_class(cls)) if is_library(module_of_class(cls)) else None
     for part in cls.__qualname__.split("."):
         found = getattr(found, part, None)
-    return found is cls or (not is_heap_type(cls) and is_library(cls.__module__))
+    return found is cls or (not is_heap_type(cls) and is_library(module_of_class(cls)))
 
 
 def is_known(module: str | None) -> bool:

@@ -55,8 +55,19 @@ def _plain(code: types.CodeType) -> tuple[Any, ...]:
         (code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
         (code.co_name, getattr(code, "co_qualname", "")),
         (code.co_varnames, code.co_names, code.co_freevars, code.co_cellvars),
-        *[value if type(value) in _EXACT else _constant(value) for value in code.co_consts],
+        *[
+            value if type(value) in _EXACT else _constant(value)
+            for value in code.co_consts
+            if not (type(value) is int and _is_hash_of_attrs(code))
+        ],
     )
+
+
+def _is_hash_of_attrs(code: types.CodeType) -> bool:
+    """A `__hash__` that attrs generated: its number is the hash of a text, which each process has of its own. A frame
+    that traces through it is refused.
+    """
+    return code.co_name == "__hash__" and code.co_filename.startswith("<attrs generated")
 
 
 def _constant(value: Any) -> tuple[Any, ...]:
@@ -275,6 +286,8 @@ def refuse_chance(
     if seen.chance:
         raise Refused(f"it folds in {seen.chance[0]}")
     for code in users_code(codes):
+        if _is_hash_of_attrs(code):
+            raise Refused("a __hash__ that attrs generated is traced, which differs from process to process")
         for name in OF_A_PROCESS:
             if name in code.co_names and name not in codes[code]:
                 raise Refused(f"{code.co_name} asks for {name}(), which differs from process to process")

@@ -19,7 +19,7 @@ from typing import Any
 from ..torch_api.frames.plain import Plain, Refused, named, nested, stands_by_name
 from ..torch_api.frames.sources import Live, Source, SourceTable
 from ..torch_api.operators import OpOverload
-from .classes import counted, is_heap_type, is_known, is_librarys, module_of
+from .classes import counted, is_heap_type, is_known, is_librarys, module_of, module_of_class
 from .codes import is_chance, is_of_a_process
 from .held import DESCRIPTORS, FIELD, attributes_of, is_mark, is_said
 from .values import Values
@@ -72,15 +72,15 @@ def sourceless_facts(reached: Iterable[Any], asked: Collection[str], values: Val
 
 
 def _of_class(cls: type, asked: Collection[str], values: Values) -> list[tuple[str, str, str]]:
-    if is_librarys(cls) or not is_heap_type(cls) or cls.__module__.partition(".")[0] == "torch":
+    if is_librarys(cls) or not is_heap_type(cls) or module_of_class(cls).partition(".")[0] == "torch":
         with contextlib.suppress(Refused):
             if isinstance(cls, abc.ABCMeta) and stands_by_name(cls):  # who else counts
-                return [(cls.__module__, cls.__qualname__, _text(cls, values))]
-        return _added(cls.__module__, f"{cls.__qualname__}.", [vars(base) for base in cls.__mro__], asked, values)
+                return [(module_of_class(cls), cls.__qualname__, _text(cls, values))]
+        return _added(module_of_class(cls), f"{cls.__qualname__}.", [vars(base) for base in cls.__mro__], asked, values)
     values.identity(cls)  # refuses
     metaclass: Any = type(cls)
     for base in metaclass.__mro__:
-        if {"__getattr__", "__getattribute__"} & vars(base).keys() and not is_known(base.__module__):
+        if {"__getattr__", "__getattribute__"} & vars(base).keys() and not is_known(module_of_class(base)):
             raise Refused(f"it reads class {cls.__qualname__}, whose metaclass finds attributes itself, under no guard")
     for base in cls.__mro__:
         if is_heap_type(base) and not is_librarys(base):
@@ -90,7 +90,7 @@ def _of_class(cls: type, asked: Collection[str], values: Values) -> list[tuple[s
                     refuse_uncovered(held, name, set())
     if not stands_by_name(cls):
         raise Refused(f"it reads class {cls.__qualname__}, which no name leads to, under no guard")
-    return [(cls.__module__, cls.__qualname__, _text(cls, values))]
+    return [(module_of_class(cls), cls.__qualname__, _text(cls, values))]
 
 
 def _added(
@@ -198,7 +198,7 @@ def _find(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tup
         for name, member in vars(cls).items():
             if any(one is code for one in codes_of(member)) and stands_by_name(cls):
                 with contextlib.suppress(Refused):
-                    return cls.__module__, f"{cls.__qualname__}.{name}", _text(member, values)
+                    return module_of_class(cls), f"{cls.__qualname__}.{name}", _text(member, values)
     raise Refused(f"it traced through code that no name leads to: {qualified} of {module}")
 
 

@@ -103,7 +103,7 @@ class Values:
             return f"class:{self.classes.text(value)}"
         if kind is types.CodeType:
             return f"code:{self.code(value)}"
-        if kind.__module__ == "numpy" and hasattr(value, "dtype") and not getattr(value, "shape", None):
+        if module_of(value) == "numpy" and hasattr(value, "dtype") and not getattr(value, "shape", None):
             return f"numpy:{value.dtype}:{value!r}"
         if (ranks := ranks_text(value)) is not None:
             return ranks

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import torch
 import torch._inductor.config as inductor_config
 from torch._dynamo import utils as dynamo_utils
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, check_cacheable, check_node_safe
 from torch._inductor.codecache import BypassFxGraphCache, FxGraphCache
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import is_allowed_call
+from warmgraph.hashing import is_allowed_call, target_made_by_torch
 
 from .ranks.ddp import as_a_whole
 from .settings import let_patches_win
@@ -52,12 +54,31 @@ def unsafe_reason(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     """Why torch would not keep a result of this graph, in its words, for what our key does not describe either."""
     takes_inputs = len(inspect.signature(FxGraphCache._check_can_cache).parameters) > 1
     try:
-        with _described(gm.graph.nodes), as_a_whole():
+        with _described(gm.graph.nodes), _methods_described(gm.graph.nodes), as_a_whole():
             check_cacheable(gm)
             FxGraphCache._check_can_cache(gm, inputs) if takes_inputs else FxGraphCache._check_can_cache(gm)
     except (BypassAOTAutogradCache, BypassFxGraphCache) as refusal:
         return re.sub(r" at 0x[0-9a-f]+", "", " ".join(str(refusal).split()))  # one reason, one text
     return None
+
+
+@contextlib.contextmanager
+def _methods_described(nodes: Iterable[Node]) -> Iterator[None]:
+    """torch asks what is called for its module, which a tensor's method that is called as a function does not have:
+    `set_`, of `x.data = y` before 2.14. Our key names it by its class; torch is shown a public function meanwhile.
+    """
+    methods = [(node, node.target) for node in nodes if node.op == "call_function" and _is_method(node.target)]
+    try:
+        for node, _ in methods:
+            node.target = torch.clone
+        yield
+    finally:
+        for node, method in methods:
+            node.target = method
+
+
+def _is_method(target: Any) -> bool:
+    return isinstance(target, types.MethodDescriptorType) and issubclass(torch.Tensor, target.__objclass__)
 
 
 def unsafe_node(nodes: Iterable[Node]) -> str | None:
@@ -78,6 +99,7 @@ def _is_described(target: Any) -> bool:
     return (
         is_allowed_call(target)
         or kind in _NUMPY
+        or target_made_by_torch(target) is not None
         or getattr(target if inspect.isfunction(target) else kind, "__module__", "") == _AUTOGRAD
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import sys
 import types
@@ -53,9 +54,7 @@ def identify(target: Any) -> str:
     if isinstance(target, types.GetSetDescriptorType):
         return f"attribute {importable_name(target.__objclass__)}.{target.__name__}"
     if isinstance(target, (types.FunctionType, type)):
-        if (public := _public_name(target)) is None:
-            _refuse_assigned_data(target)
-        return f"python {public or importable_name(target)}"
+        return f"python {_public_name(target) or target_made_by_torch(target) or importable_name(target)}"
     if (function := _numpy_function(target)) is not None:
         return f"numpy {function}"
     raise Uncacheable(f"a call target of type {type(target).__module__}.{type(target).__qualname__}")
@@ -116,13 +115,18 @@ def _public_name(target: Any) -> str | None:
     return None
 
 
-def _refuse_assigned_data(target: Any) -> None:
-    """What Dynamo calls for `x.data = y`: a function within one of its own. torch's own check fails on it as well."""
-    if target.__name__ == torch_names.ASSIGNED_DATA and named_by_torch(target):
-        raise Uncacheable(
-            f"`x.data = y` calls {target.__module__}.{target.__qualname__}, which no name leads back to; write "
-            "`x.copy_(y)` under torch.no_grad(), or assign outside the compiled function"
-        )
+def target_made_by_torch(target: Any) -> str | None:
+    """Of a function without a closure that one of torch's makes: what Dynamo calls for `x.data = y` before 2.14."""
+    if not isinstance(target, types.FunctionType) or target.__closure__ or not named_by_torch(target):
+        return None
+    maker, within, _ = target.__qualname__.partition(".<locals>.")
+    if not within or target.__defaults__:
+        return None
+    with contextlib.suppress(AttributeError):
+        made_by = operator.attrgetter(maker)(sys.modules[target.__module__])
+        if named_by_torch(made_by) and any(one is target.__code__ for one in made_by.__code__.co_consts):
+            return f"{target.__module__}.{target.__qualname__}"
+    return None
 
 
 def needs_source(target: Any) -> bool:

@@ -16,12 +16,13 @@ from ..origin import is_torch_or_stdlib
 from ..source_code.digest import source_digest
 from ..source_code.references import meaning, reach_of
 
-# What such a class may define although a tensor has it: how one is made, copied and shown.
+# What such a class may define although a tensor has it: how one is made, copied, moved and shown. torch does none of it
+# with an input while it compiles.
 _HARMLESS = frozenset(
     """
     __new__ __init__ __torch_function__ __module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__
     __annotate__ __annotate_func__ __slots__ __slotnames__ __static_attributes__ __firstlineno__ __init_subclass__
-    __deepcopy__ __reduce_ex__ __reduce__ __setstate__ __repr__ __str__ __format__ __class_getitem__ __orig_bases__
+    __deepcopy__ __copy__ __reduce_ex__ __reduce__ __getstate__ __setstate__ to cpu cuda xpu __repr__ __str__ __format__ __class_getitem__ __orig_bases__
     __parameters__ __annotations_cache__ __classdictcell__
     """.split()
 )

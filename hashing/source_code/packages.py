@@ -29,7 +29,7 @@ from .once import once_per_key
 from .references import meaning
 
 _MOST_BYTES = 64 << 20
-_UNFOLLOWED = frozenset({"torchao"})
+_UNFOLLOWED = frozenset({"torchao", "bitsandbytes"})
 # What its functions ask classes for, through others that are not followed: who adds to these tables is followed.
 TABLES = ("_ATEN_OP_TABLE", "_TORCH_FN_TABLE")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")

@@ -136,7 +136,6 @@ def set_then_written_through_an_old_view(way):
 
 
 @case(
-    bypass="_lower_version_count_by_1",
     torch_wrong="Inductor fails on `x.data = y` of another size; torch's own check of what it may cache fails on any",
 )
 def data_of_another_size_assigned(way):
@@ -150,7 +149,6 @@ def data_of_another_size_assigned(way):
 
 
 @case(
-    bypass="_lower_version_count_by_1",
     torch_wrong="the version of a tensor rises by the assignment that eager does not count",
     fields=("version",),
 )

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from ..classes import is_known, name_of
+from ..classes import is_known, module_of_class, name_of
 from ..held import NATIVE_CONSTANTS, copied_classes, is_mark
 from ..program import is_installed
 from ..rules import COMPARED
@@ -40,12 +40,6 @@ class Walking(Protocol):
 
 
 Lines = Callable[[Walking, Any], Iterator[str]]
-
-
-def module_of_class(cls: Any) -> str:
-    """One that describes `__module__` of its instances says no text."""
-    found = cls.__module__
-    return found if isinstance(found, str) else ""
 
 
 def attributes_are_of_program(holder: Any) -> bool:

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
-from ..classes import counted, is_known, is_librarys, name_of
+from ..classes import counted, is_known, is_librarys, module_of_class, name_of
 from ..codes import asked_names, code_digest, function_name
 from ..held import (
     DESCRIPTORS,
@@ -45,7 +45,6 @@ from .containers import (
     attributes_are_of_program,
     hooks_of,
     memory,
-    module_of_class,
     own_text,
     sequence,
     table,

@@ -11,7 +11,7 @@ from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_frame, with_roots
-from ..classes import is_heap_type, is_known
+from ..classes import is_heap_type, is_known, module_of_class
 from ..rules import Looking
 from ..tensors import sharing_text
 
@@ -68,7 +68,7 @@ def _cells(
         found = known[id(cls)] = [
             pair
             for base in cls.__mro__
-            if is_heap_type(base) and not is_known(base.__module__)
+            if is_heap_type(base) and not is_known(module_of_class(base))
             for member, held in vars(base).items()
             if isinstance(held, types.FunctionType)
             for pair in _cells(f"{base.__qualname__}.{member}", held, known)

@@ -81,7 +81,7 @@ def refuse_modes() -> None:
         raise Refused("hooks that change Dynamo's bytecode are registered")
     if any(one.__objclass__.__module__ not in _COMPARED_AT_ONCE for one in _safe_slots()):
         raise Refused("torch._dynamo.allow_c_slot was used: what these classes hold is compared under no guard")
-    if any(foreign(one) is not None or not one.__module__.startswith("torch._dynamo") for one in _substitutes()):
+    if any(foreign(one) is not None or not one.__module__.startswith(_SUBSTITUTING) for one in _substitutes()):
         raise Refused("torch.compiler.substitute_in_graph was used")
 
 
@@ -92,6 +92,7 @@ def refuse_taught(code: types.CodeType) -> None:
 
 
 _COMPARED_AT_ONCE = ("datetime", "decimal", "re")
+_SUBSTITUTING = ("torch._dynamo", "optree.")  # torch's own; optree's in Python for those in C, wherever it is installed
 
 
 def _safe_slots() -> Collection[Any]:
