@@ -35,6 +35,7 @@ from ..reporting.report import Place, Report
 from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api.compile import input_sources
 from ..torch_api.frames.fakes import plain_codes
+from ..torch_api.frames.hook import without_torch_function
 from ..torch_api.frames.optimizers import sources_of_held
 from ..torch_api.frames.plain import Plain, Refused, from_plain, stands_by_name, to_plain
 from ..torch_api.frames.seen import Seen, seen
@@ -64,10 +65,10 @@ def note_graph(request: Request, variant: str, compiler: Compiler) -> None:
     current.graphs.setdefault(name, []).append((is_piece(), found))
 
 
-def reference_of(name: str, compiled: Any, seen: Seen) -> dict[str, Plain]:
+def reference_of(name: str, compiled: Any, seen: Seen, *, alone: bool) -> dict[str, Plain]:
     """Where a graph that Dynamo installed is kept: itself, or the pieces that DDP's buckets cut it into.
 
-    Raises Refused.
+    alone: no `__torch_function__` of its inputs runs beside it. Raises Refused.
     """
     noted = seen.graphs.get(name, [])
     pieces = [one for _, one in noted]
@@ -77,7 +78,7 @@ def reference_of(name: str, compiled: Any, seen: Seen) -> dict[str, Plain]:
     wiring = wiring_of(compiled, is_cut=any(is_cut for is_cut, _ in noted))
     if len(pieces) != (sum(role == "piece" for role, *_ in wiring) if wiring else 1):
         raise Refused("its graph is not kept" if not wiring else "a piece of its graph is not kept")
-    return {"wiring": wiring, "pieces": pieces}
+    return {"wiring": wiring, "pieces": pieces, "alone": alone}
 
 
 def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
@@ -296,7 +297,8 @@ def load_graph(
     raises.
     """
     pieces = [_load_piece(piece, wrapping, engine, place, counts=counts) for piece in reference["pieces"]]
-    return wired(reference["wiring"], pieces) if reference["wiring"] else pieces[0]
+    whole = wired(reference["wiring"], pieces) if reference["wiring"] else pieces[0]
+    return without_torch_function(whole) if reference["alone"] else whole
 
 
 def _load_piece(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..torch_api.frames import resume
-from ..torch_api.frames.hook import Frame
+from ..torch_api.frames.hook import Frame, inlines_torch_function
 from ..torch_api.frames.optimizers import refers_to_optimizer
 from ..torch_api.frames.plain import Plain, Refused, stands_by_name
 from ..torch_api.frames.seen import Seen
@@ -31,7 +31,7 @@ def installed_by(graph: Any, frame: Frame, seen: Seen, values: Values, table: So
             rows.append([name, "builtins", None])
         elif isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value:
             rows.append([name, "module", value.__name__])
-        elif name.startswith("___module_") and isinstance(value, (type, types.BuiltinFunctionType)):
+        elif name.startswith(_BY_NAME) and isinstance(value, (type, types.BuiltinFunctionType)):
             rows.append([name, "named", [*_name(value), values.identity(value)]])
         elif refers_to_optimizer(name, value):
             rows.append([name, "optimizer", _optimizer(value(), seen, table, live)])
@@ -45,6 +45,9 @@ def installed_by(graph: Any, frame: Frame, seen: Seen, values: Values, table: So
     return rows
 
 
+_BY_NAME = ("___module_", "__subclass_")  # the latter of a tensor whose class has a `__torch_function__`
+
+
 def _name(value: Any) -> list[str]:
     """Of a class or a builtin function. Raises Refused where it is not found by it."""
     if not stands_by_name(value):
@@ -55,7 +58,8 @@ def _name(value: Any) -> list[str]:
 def graphs_of(graph: Any, installed: list[Plain], seen: Seen) -> dict[str, Any]:
     """Where those are kept that the last attempt installed. Raises Refused."""
     made = seen.installed.get(id(graph), {})
-    return {name: reference_of(name, made[name], seen) for name, kind, _ in installed if kind == "graph"}
+    alone = inlines_torch_function(graph)
+    return {name: reference_of(name, made[name], seen, alone=alone) for name, kind, _ in installed if kind == "graph"}
 
 
 def lifted_in(graphs: Mapping[str, Any], live: Live) -> dict[Source, torch.Tensor]:

@@ -101,11 +101,13 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     for guard in dynamo.in_order(graph.guards):
         (idle if dynamo.is_idle(guard) else guards).append(guard)
     hookless, unguarded = _of_hooks([*idle, *seen.unguarded], look)
-    on_subclasses = [guard for guard in (*guards, *unguarded) if dynamo.kind_of(guard) == dynamo.ON_SUBCLASS]
-    untraced_values = [*(live(dynamo.source_of(guard)) for guard in on_subclasses), *seen.called.values()]
+    runs = dynamo.running([(dynamo.kind_of(one), dynamo.source_of(one)) for one in (*guards, *unguarded)], live)
+    untraced_values = [*runs, *seen.called.values()]
     look.untraced.update(untraced([*untraced_values, *left]))
     look.copied = _only_copied(seen, output.bytecode, live)
-    followed, of_packages = said_beside(untraced_values, seen)
+    # In an attempt that was given up as well: of that nothing is left in the record.
+    given_up = [value for value, _ in seen.untraced.values() if isinstance(value, torch.Tensor)]
+    followed, of_packages = said_beside([*untraced_values, *given_up], seen)
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts, made=False) for guard in unguarded)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
@@ -199,8 +201,6 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
         raise Refused(f"guards on sizes in {', '.join(sorted(shape)) or 'no language'}")
     if graph.random_calls:
         raise Refused("it takes numbers from Python's random, which are drawn while tracing")
-    if getattr(graph, "torch_function_subclass_inlined", False):  # on 2.11 Dynamo wraps no graph for that
-        raise Refused("it runs a __torch_function__ of a class")
     if graph.backward_state or graph.saved_tensors_hooks_subgraph_names:
         raise Refused("it registers hooks on a backward")
     if has_user_objects():

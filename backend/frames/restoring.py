@@ -86,7 +86,8 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
         look = Looking(live, known, set(record.asked), tuple(frame.closure or ()))
         rows = (*record.guards, *record.facts)
         wrapping = [look.live(sources[number]) for number, kind, *_ in rows if kind == dynamo.ON_SUBCLASS]
-        guards = _compare(record, frame, sources, look, wrapping)
+        running = dynamo.running([(kind, sources[number]) for number, kind, *_ in rows], look.live)
+        guards = _compare(record, frame, sources, look, running)
         _refuse_other_program(record, around)  # the others say more
         _call_again(record, sources, look)  # last: this runs code of the user's
         place = _placing(record, frame, rename)
@@ -158,11 +159,11 @@ def _asked_at(place: Any, sources: list[Source], look: Looking) -> Any:
 
 
 def _compare(
-    record: Record, frame: Frame, sources: list[Source], look: Looking, wrapping: list[torch.Tensor]
+    record: Record, frame: Frame, sources: list[Source], look: Looking, running: list[torch.Tensor]
 ) -> list[Any]:
-    """The guards, all of which are about what they were about. wrapping: inputs that wrap tensors."""
+    """The guards, all of which are about what they were about. running: inputs for which code of their classes runs."""
     called = [_called_at(place, sources, look) for place, _ in record.called]
-    look.untraced.update(untraced([*wrapping, *called]))
+    look.untraced.update(untraced([*running, *called]))
     guards = []
     for guarded, rows in ((True, record.guards), (False, record.facts)):
         for number, kind, packed, text in rows:

@@ -264,7 +264,9 @@ def _tensor(look: Looking, source: Source, arguments: Arguments) -> str:
     if source not in look.sizes:
         raise Refused("a tensor that is no input of the graph")
     size, stride, marked = look.sizes[source]
-    return tensor_text(look.live(source), size, stride, marked, look.values, beneath=look.beneath)
+    value = look.live(source)
+    runs = look.untraced.get(id(value), "")
+    return f"{tensor_text(value, size, stride, marked, look.values, beneath=look.beneath)}{runs}"
 
 
 @_rule("DTENSOR_SPEC_MATCH")

@@ -13,7 +13,7 @@ from ..torch_api.frames.guards import dispatch_keys, is_wrapper_subclass
 from ..torch_api.frames.plain import Refused
 from .values import Values
 
-_ALIGNMENT = 64  # what Inductor trusts a static input's address to be a multiple of, and more
+_ALIGNMENT = 16  # bytes: what Inductor trusts a static input's address to be a multiple of (its `GPU_ALIGN_BYTES`)
 # Attributes by which a program (or Dynamo) says how sizes are to be treated.
 _MARKS = """
     _dynamo_dynamic_indices _dynamo_weak_dynamic_indices _dynamo_unbacked_indices _dynamo_strict_unbacked_indices

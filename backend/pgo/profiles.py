@@ -37,6 +37,7 @@ from ..torch_api.frames.dynamic_sizes import (
     profile_scope,
     size_entry,
 )
+from ..torch_api.frames.ran import paused
 from .frames import code_digest, frame_key
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,8 @@ class FrameProfiles:
         if frame is None:  # without a key, should what follows fail
             frame = self._current = self._frames[code] = _Frame(None, root.f_code.co_name, {})
             try:
-                key = frame_key(root.f_code, frame_values(root), root.f_globals, profile_scope())
+                with paused():  # this asks the user's modules and tensors, and no trace does
+                    key = frame_key(root.f_code, frame_values(root), root.f_globals, profile_scope())
             except Uncacheable as why:
                 log.debug("%s has no profile: %s", frame.about, why)
                 return frame

@@ -22,8 +22,8 @@ _HARMLESS = frozenset(
     """
     __new__ __init__ __torch_function__ __module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__
     __annotate__ __annotate_func__ __slots__ __slotnames__ __static_attributes__ __firstlineno__ __init_subclass__
-    __deepcopy__ __copy__ __reduce_ex__ __reduce__ __getstate__ __setstate__ to cpu cuda xpu __repr__ __str__ __format__ __class_getitem__ __orig_bases__
-    __parameters__ __annotations_cache__ __classdictcell__
+    __deepcopy__ __copy__ __reduce_ex__ __reduce__ __getstate__ __setstate__ to cpu cuda xpu __repr__ __str__
+    __format__ __class_getitem__ __orig_bases__ __parameters__ __annotations_cache__ __classdictcell__
     """.split()
 )
 _ONWARDS = frozenset({"super", "__torch_function__", "__class__"})

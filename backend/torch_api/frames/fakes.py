@@ -25,7 +25,6 @@ from ..operators import (
     DEVICE_KEYS,
     OPDEFS,
     fake_of,
-    has_one_overload,
     has_plain_schema,
     runs_more,
     unwrapped,
@@ -75,13 +74,15 @@ CONSTANTS = (
 def plain_codes(overload: Any) -> set[types.CodeType] | None:
     """The code of the user's that runs when Dynamo meets this operator; None where it may be any."""
     name = overload.name()
-    if not has_one_overload(name) or not has_plain_schema(overload) or runs_more(overload):
-        return None
     definition, functions = OPDEFS.get(name.partition(".")[0]), _Functions()
+    if not has_plain_schema(overload) or runs_more(overload) or (definition is not None and "." in name):
+        return None
     if definition is None:  # of C++, or of a Library, whose kernels for devices are called by name
         fake, given = fake_of(name), None
         # What runs under autocast alone is seen to run, where it does.
         keys = {key for key in library_kernels(name) - DEVICE_KEYS if not key.startswith("Autocast")}
+        if fake is not None:  # it runs, and not what serves all devices
+            keys.discard("CompositeExplicitAutograd")
         if fake is None or "Autograd" in keys:
             with paused():  # it is asked of Python what would run
                 given = generated_backward(overload)

@@ -18,7 +18,7 @@ from torch._guards import DuplicateInputs, Guard, StorageOverlap
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .plain import Plain, Refused, from_plain, to_plain
-from .sources import Source, SourceTable
+from .sources import Live, Source, SourceTable
 
 __all__ = ["Guard", "arguments_of", "guard_of", "in_order", "is_idle", "kind_of", "make_guard", "source_of"]
 
@@ -74,6 +74,21 @@ def source_of(guard: Guard) -> Source:
 
 # The kind of a guard on what a tensor that wraps others says of itself.
 ON_SUBCLASS = "TENSOR_SUBCLASS_METADATA_MATCH"
+
+
+def has_torch_function(value: Any) -> bool:
+    """Whether it is a tensor with a `__torch_function__` of its class, which also runs for what a trace asks of it."""
+    kind = type(value)
+    if not issubclass(kind, torch.Tensor) or kind in (torch.Tensor, torch.nn.Parameter):
+        return False
+    found = next(vars(base) for base in kind.__mro__ if "__torch_function__" in vars(base))["__torch_function__"]
+    return found not in (vars(torch.Tensor)["__torch_function__"], torch._C._disabled_torch_function_impl)
+
+
+def running(guards: Iterable[tuple[str, Source]], live: Live) -> list[torch.Tensor]:
+    """Tensors among what guards (kind and source of each) are about for which code of their classes runs in a trace."""
+    values = [(kind, live(source)) for kind, source in guards if kind in (ON_SUBCLASS, "TENSOR_MATCH")]
+    return [value for kind, value in values if kind == ON_SUBCLASS or has_torch_function(value)]
 
 
 def _attribute(source: Any) -> Any:

@@ -127,6 +127,21 @@ def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> N
     output.build_guards = build_guards
 
 
+def inlines_torch_function(graph: Any) -> bool:
+    """Whether a `__torch_function__` of a class was traced. On 2.11 Dynamo wraps no graph for that."""
+    return bool(getattr(graph, "torch_function_subclass_inlined", False))
+
+
+def without_torch_function(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """As Dynamo wraps a graph whose inputs' `__torch_function__` is in it: torch would call it again."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return compiled(*args, **kwargs)
+
+    return torch.compiler.disable(call, reason="do not trace Dynamo-compiled graph")  # type: ignore[no-any-return]
+
+
 def side_effects_of(graph: Any) -> list[str]:
     """What the bytecode changes, for torch's metrics. 2.11 does not ask."""
     told = getattr(graph, "get_replayed_side_effect_source_refs", tuple)

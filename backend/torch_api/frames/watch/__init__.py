@@ -28,7 +28,7 @@ from warmgraph.hashing import comes_with_torch, is_torch_or_stdlib
 from ... import patches
 from ...versions import at_hand
 from ..acting import asking_super, assuming, note_untraced, running
-from ..guards import is_dtensor, kind_of, source_of
+from ..guards import has_torch_function, is_dtensor, kind_of, source_of
 from ..optimizers import noting_calls, noting_groups
 from ..seen import note_chance, seen
 from . import sets, texts
@@ -255,7 +255,8 @@ def _looking(original: Callable[..., Any]) -> Callable[..., Any]:
         current = seen()
         if current is not None:
             current.looked_at[self.source] = None
-            if isinstance(value, torch.Tensor) and hasattr(value, "__tensor_flatten__") and not is_dtensor(value):
+            wraps = isinstance(value, torch.Tensor) and hasattr(value, "__tensor_flatten__") and not is_dtensor(value)
+            if wraps or has_torch_function(value):
                 note_untraced(current, value)
         return original(self, value)
 
