@@ -13,7 +13,7 @@ import torch
 
 from ..encoding.encode import Uncacheable, encode, importable_name
 from ..origin import is_torch_or_stdlib
-from ..source_code.digest import source_digest
+from ..source_code.digest import note_functions, source_digest
 from ..source_code.references import meaning, reach_of
 
 # What such a class may define although a tensor has it: how one is made, copied, moved and shown. torch does none of it
@@ -53,5 +53,6 @@ def _function_text(function: Any, name: str) -> str:
     if isinstance(plain, types.FunctionType):
         reach = reach_of(plain.__code__)
         if reach.loads | reach.attributes | {*plain.__code__.co_freevars} <= _ONWARDS and not reach.imports:
+            note_functions([plain])
             return f"{meaning(plain.__code__)} {encode([plain.__defaults__, plain.__kwdefaults__])}"
     return source_digest(plain, f"{name}.__torch_function__")

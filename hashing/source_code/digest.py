@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..encoding.encode import Uncacheable
@@ -26,6 +26,12 @@ def noting_functions() -> Iterator[set[types.FunctionType]]:
         yield noted
     finally:
         _thread.noted = before
+
+
+def note_functions(functions: Iterable[types.FunctionType]) -> None:
+    """Of which something else than a digest says what they do."""
+    if (noted := getattr(_thread, "noted", None)) is not None:
+        noted.update(functions)
 
 
 def source_digest(
@@ -56,7 +62,6 @@ def source_digest(
         raise Uncacheable(f"{what}: {bad}", bad.cause) from None
     except RecursionError:
         raise Uncacheable(f"{what}: it reaches values that hold themselves, or too deep") from None
-    if (noted := getattr(_thread, "noted", None)) is not None:
-        noted |= walk.functions
+    note_functions(walk.functions)
     facts = "".join(f" reads {in_words(name, walk.facts[name])}" for name in sorted(walk.facts))
     return hashlib.sha256("\n".join(walk.lines).encode()).hexdigest() + facts

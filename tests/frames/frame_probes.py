@@ -25,6 +25,7 @@ import probes_process  # noqa: F401
 import probes_sizes  # noqa: F401
 import probes_sourceless  # noqa: F401
 import probes_texts  # noqa: F401
+import probes_torch_functions  # noqa: F401
 import probes_values  # noqa: F401
 import probes_wrappers  # noqa: F401
 from probe import PROBES
