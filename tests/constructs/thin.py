@@ -49,6 +49,37 @@ class LoadedByRow(Loaded):
     input_dim = 1
 
 
+class Quantized(torch.nn.Parameter):
+    """As bitsandbytes' are: moved by itself, with a scale that is split where torch splits the data."""
+
+    def __new__(cls, data, scale):
+        made = torch.Tensor._make_subclass(cls, data, False)
+        made.scale = scale
+        return made
+
+    def to(self, *args, **kwargs):
+        return Quantized(super().to(*args, **kwargs), self.scale)
+
+    def __getstate__(self):
+        return {**self.__dict__, "data": self.data}
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        found = super().__torch_function__(func, types, args, kwargs or {})
+        return tuple(cls(part.data, args[0].scale) for part in found) if func is torch.chunk else found
+
+
+class Linear(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = Quantized(numbers().to(torch.bfloat16), 3.0)
+        self.bias = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        self.bias.data = self.bias.data.to(x.dtype)
+        return torch.nn.functional.linear(x, self.weight.to(x.dtype) * self.weight.scale).sum(-1) + self.bias.sum()
+
+
 class Layer(torch.nn.Module):
     def __init__(self, kind, requires_grad=False):
         super().__init__()
@@ -77,6 +108,23 @@ def a_subclass_with_torch_function(way):
 def a_parameter_with_a_loader(way):
     """vLLM's: what loads it is of no concern to the code."""
     return [way.compile(Layer(kind))(numbers()) for kind in (Loaded, LoadedByRow)]
+
+
+@case()
+def a_quantized_parameter_that_is_moved(way):
+    """bitsandbytes': `x.data = y` of a bias, and a parameter that moves and splits itself, at two sizes."""
+    compiled = way.compile(Linear())
+    return [compiled(numbers(rows)) for rows in (3, 5)]
+
+
+@case()
+def a_quantized_parameter_that_is_split(way):
+    """A scale for each part, beside the data."""
+
+    def parts(weight, x):
+        return [part * x[:2] for part in torch.chunk(weight, 2)]
+
+    return way.compile(parts)(Quantized(numbers(4), 3.0), numbers())
 
 
 @case()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from probe import put, set_
 
 SOURCE = """
-import abc, argparse, collections.abc, dataclasses, enum, functools, sys, types, typing, torch
+import abc, argparse, attrs, collections.abc, dataclasses, enum, functools, sys, types, typing, torch
 LIMIT = 1.0
 TABLE = {"z": 1}
 def decides(o): return o.v > LIMIT
@@ -107,6 +107,21 @@ class Bare:
 BARE = Bare()
 def fields(x): return x * (len(dataclasses.fields(BARE)) + 1)
 ARGS = argparse.Namespace(scale=2.0)
+class Elsewhere(type):
+    @property
+    def __module__(cls): return "elsewhere"  # as compiled code says it, of its classes
+class Placed(metaclass=Elsewhere): gain = 2.0
+def metatype(x): return x * Placed.gain
+@attrs.define
+class Attrs:
+    gain: float = 2.0
+ATTRS = Attrs()
+def attrs_made(x): return x * ATTRS.gain
+def attrs_hashed(x): return x * 2 if ATTRS_KEY.__hash__() else x
+@attrs.frozen
+class Frozen:
+    gain: float = 2.0
+ATTRS_KEY = Frozen()
 def library_class(x):
     try: return x * ARGS.wg_extra
     except AttributeError: return x * 1.5
@@ -181,6 +196,14 @@ klass(
     "it appears on the class",
     edit=("ARGS = argparse", "argparse.Namespace.wg_extra = 7.0; ARGS = argparse"),
 )
+klass("metatype", "another number", edit=("metaclass=Elsewhere): gain = 2.0", "metaclass=Elsewhere): gain = 3.0"))
+klass("metatype", "one that is set", change=set_("m.Placed.gain", 5.0), after=False)
+klass("metatype", "nothing", restores=True, agrees=True, after=False)
+klass(
+    "attrs_made", "another default", edit=("class Attrs:\n    gain: float = 2.0", "class Attrs:\n    gain: float = 3.0")
+)
+klass("attrs_made", "nothing", restores=True, agrees=True, after=False)
+klass("attrs_hashed", "nothing", agrees=True, after=False, refused="__hash__")
 klass("lazy_has", "a module's __getattr__ appears", change=lazily, after=False)
 klass("lazy_class", "__getattr__ on the module's class", edit=("class Lazy(types.ModuleType): pass", LAZY_CLASS))
 klass("dispatched", "one more", edit=("def dispatched(x)", INT_TOO), since=(2, 12))

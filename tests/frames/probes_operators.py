@@ -73,6 +73,12 @@ LIBRARY.impl("with_own", lambda x: x * 2, "CPU")
 LIBRARY.impl("with_own", lambda x: torch.empty_like(x), "Meta")
 LIBRARY.impl("with_own", Own.apply, "Autograd")
 def by_library_with_autograd_of_its_own(x): return torch.ops.wgop_library.with_own(x) * SCALE
+LIBRARY.define("several(Tensor x) -> Tensor")
+LIBRARY.define("several.out(Tensor x, *, Tensor(a!) out) -> ()")
+LIBRARY.impl("several", lambda x: x.repeat(WIDE), "CompositeExplicitAutograd")
+register_fake("wgop_library::several", wide, lib=LIBRARY)
+def one_of_several(x): y = torch.ops.wgop_library.several.default(x); return y * y.shape[0]
+def any_of_several(x): y = torch.ops.wgop_library.several(x); return y * y.shape[0]
 OPS = {"a": torch.ops.wgop.repeated, "b": torch.ops.wgop.other}
 OPERATOR = torch.ops.wgop.repeated.default
 def by_name(x): y = repeated(x); return y * y.shape[0]
@@ -157,6 +163,9 @@ operator("by_environment", "the environment", change=environment, after=False, r
 operator("by_library_with_meta", "a global of the kernel for meta tensors", change=set_("m.WIDE", 2), after=False)
 operator("by_name", "a helper of the fake", edit=("x.shape[0] * WIDE", "x.shape[0] * 2"), after=False, agrees=True)
 
+operator("one_of_several", "a global of the fake", change=set_("m.WIDE", 2), after=False)
+operator("any_of_several", "a global of the fake", change=set_("m.WIDE", 2), after=False, refused=UNSEEN)
+
 # -- which operator
 operator("by_name", "another one", change=replaced)
 operator("held", "another one", change=lambda scene: setattr(scene.m.USES, "op", scene.m.other))
@@ -196,7 +205,7 @@ operator("has_mark", "it appears", change=lambda scene: setattr(scene.m.OPERATOR
 
 # -- within other operators
 NOTHING = {"change": lambda scene: None, "agrees": True, "restores": True}
-for entry in ("nested", "by_library_with_meta", "composite"):
+for entry in ("nested", "by_library_with_meta", "composite", "one_of_several"):
     operator(entry, "nothing", **NOTHING)
 operator("vmapped", "nothing", change=lambda scene: None, agrees=True, refused=UNSEEN)
 operator("checkpointed", "nothing", **NOTHING, args=lambda: (torch.arange(4.0).requires_grad_(),))

@@ -1,4 +1,4 @@
-"""Probes of tensors whose class has a `__torch_function__`: it is traced, and also runs for what a trace asks of them."""
+"""Probes of tensors whose class has a `__torch_function__`: it is traced, and runs for what a trace asks of them."""
 
 from __future__ import annotations
 

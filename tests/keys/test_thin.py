@@ -47,6 +47,12 @@ def test_what_loads_it_is_not() -> None:
     assert "Onwards" in thin_text(Onwards(torch.ones(2)))
 
 
+def test_nor_is_how_it_is_moved_and_kept() -> None:
+    """As bitsandbytes' parameters are: torch moves no input while it compiles."""
+    moved = {name: lambda self, *args: self for name in ("to", "cpu", "cuda", "xpu", "__copy__", "__getstate__")}
+    assert of(**moved) == of()
+
+
 def clocked(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     import time
 
