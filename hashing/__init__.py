@@ -8,7 +8,14 @@ from .encoding.encode import Cause, Uncacheable, encode, importable_name, is_nat
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order, target_made_by_torch
 from .encoding.values import attributes_of, bound_cells, is_named_tuple
 from .key import KEY_VERSION, PART_NAMES, Key, Part
-from .origin import comes_with_torch, foreign, is_generated_by_torch, is_looked_after, is_torch_or_stdlib
+from .origin import (
+    comes_with_torch,
+    foreign,
+    is_generated_by_torch,
+    is_looked_after,
+    is_torch_or_stdlib,
+    module_of_class,
+)
 from .parts.allowed import is_allowed_call
 from .parts.ambient import ambient_state
 from .parts.graph import HOOKS, graph_modules, meta_value, policies_in, policy_text
@@ -70,6 +77,7 @@ __all__ = [
     "is_native_enum",
     "is_of_ranks",
     "is_torch_or_stdlib",
+    "module_of_class",
     "key_of",
     "lifted_tensors",
     "looking_once",

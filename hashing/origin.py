@@ -31,9 +31,15 @@ _OF_TORCH = frozenset(
 )
 
 
+def module_of_class(cls: Any) -> str:
+    """Empty where that is no text: a metaclass of compiled code describes the `__module__` of its classes."""
+    found = cls.__module__
+    return found if isinstance(found, str) else ""
+
+
 def is_torch_or_stdlib(module: str | None) -> bool:
     """Whether code of this module is fixed by the toolchain: torch's own, or the standard library's."""
-    top = (module or "").partition(".")[0]
+    top = module.partition(".")[0] if isinstance(module, str) else ""
     return top in _NAMES and _is_where_it_belongs(top)
 
 

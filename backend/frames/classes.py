@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from warmgraph.hashing import comes_with_torch, is_torch_or_stdlib, sha256_hex
+from warmgraph.hashing import comes_with_torch, is_torch_or_stdlib, module_of_class, sha256_hex
 
 from ..torch_api.frames.plain import Refused, stands_by_name
 from ..torch_api.frames.ran import is_users
@@ -264,12 +264,6 @@ _UNBOUND = (types.WrapperDescriptorType, types.MethodDescriptorType)  # `__hash_
 
 def _goes_by_name(cls: type) -> bool:
     return not is_heap_type(cls) or is_librarys(cls) or module_of_class(cls).partition(".")[0] == "torch"
-
-
-def module_of_class(cls: Any) -> str:
-    """One that describes `__module__` of its instances says no text."""
-    found = cls.__module__
-    return found if isinstance(found, str) else ""
 
 
 def name_of(cls: type) -> str:

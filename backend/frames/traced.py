@@ -16,10 +16,12 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from warmgraph.hashing import module_of_class
+
 from ..torch_api.frames.plain import Plain, Refused, named, nested, stands_by_name
 from ..torch_api.frames.sources import Live, Source, SourceTable
 from ..torch_api.operators import OpOverload
-from .classes import counted, is_heap_type, is_known, is_librarys, module_of, module_of_class
+from .classes import counted, is_heap_type, is_known, is_librarys, module_of
 from .codes import is_chance, is_of_a_process
 from .held import DESCRIPTORS, FIELD, attributes_of, is_mark, is_said
 from .values import Values

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from ..origin import module_of_class
 from .devices import device_text
 from .distributed import GroupOf, Said, stands_for
 
@@ -91,7 +92,9 @@ def _of_float(value: float) -> str:
 def is_native_enum(value: Any) -> bool:
     """One of torch's that pybind11 made (`torch.profiler.ProfilerActivity.CPU`)."""
     kind = type(value)
-    return kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "__members__") and hasattr(value, "value")
+    return (
+        module_of_class(kind).partition(".")[0] == "torch" and hasattr(kind, "__members__") and hasattr(value, "value")
+    )
 
 
 def _container(value: Any, leaf: Callable[[Any], str | None] | None, in_order: bool) -> str:
@@ -104,9 +107,9 @@ def _container(value: Any, leaf: Callable[[Any], str | None] | None, in_order: b
             + ("," if len(value) == 1 else "")
             + ")"
         )
-    if kind is list or (isinstance(value, list) and kind.__module__.startswith("torch.fx.")):
+    if kind is list or (isinstance(value, list) and module_of_class(kind).startswith("torch.fx.")):
         return "[" + ", ".join([encode(v, leaf, in_order=in_order) for v in value]) + "]"
-    if kind is dict or (isinstance(value, dict) and kind.__module__.startswith("torch.fx.")):
+    if kind is dict or (isinstance(value, dict) and module_of_class(kind).startswith("torch.fx.")):
         items = [(encode(k, leaf), encode(v, leaf, in_order=in_order)) for k, v in value.items()]
         items = items if in_order else sorted(items)
         return "{" + ", ".join([f"{k}: {v}" for k, v in items]) + "}"

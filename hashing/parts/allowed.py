@@ -20,7 +20,7 @@ from .. import torch_names
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.targets import needs_source
 from ..encoding.values import is_named_tuple
-from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code
+from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code, module_of_class
 from ..source_code.digest import source_digest
 from ..source_code.once import once_per_key
 from ..source_code.packages import places_of
@@ -84,7 +84,7 @@ def _einops() -> str:
     kinds = [backends["AbstractBackend"]]
     for kind in kinds:  # grows
         kinds += type.__subclasses__(kind)
-    if strange := [kind for kind in kinds if kind.__module__.partition(".")[0] != "einops"]:
+    if strange := [kind for kind in kinds if module_of_class(kind).partition(".")[0] != "einops"]:
         raise Uncacheable(f"einops was taught a backend of {strange[0].__module__}")
     lines = [line for name in _EINOPS if name in sys.modules for line in _lines(name, vars(sys.modules[name]))]
     return f"einops {hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}"

@@ -23,7 +23,7 @@ import torch
 
 from ..encoding.encode import Uncacheable, encode
 from ..encoding.values import attributes_of, bound_cells
-from ..origin import comes_with_torch, is_torch_or_stdlib
+from ..origin import comes_with_torch, is_torch_or_stdlib, module_of_class
 from .facts import fact
 from .once import once_per_key
 from .references import meaning
@@ -113,7 +113,7 @@ def _held_by(value: Any, places: tuple[str, ...], package: str, depth: int) -> s
         there = getattr(sys.modules.get(value.__module__), value.__name__, None) is value
         return f"{value.__module__}.{value.__name__}" if there else None
     kind: Any = value if isinstance(value, type) else type(value)
-    own = kind.__module__.partition(".")[0] == package
+    own = module_of_class(kind).partition(".")[0] == package
     place = f"{kind.__module__}.{kind.__qualname__}"
     if own and isinstance(value, (type, enum.Enum)):
         return f"{place} {getattr(value, '_name_', '')}"

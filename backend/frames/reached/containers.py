@@ -11,7 +11,9 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from ..classes import is_known, module_of_class, name_of
+from warmgraph.hashing import module_of_class
+
+from ..classes import is_known, name_of
 from ..held import NATIVE_CONSTANTS, copied_classes, is_mark
 from ..program import is_installed
 from ..rules import COMPARED

@@ -21,10 +21,11 @@ from typing import Any
 
 import torch
 from msgspec import Struct
+from warmgraph.hashing import module_of_class
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
-from ..classes import counted, is_known, is_librarys, module_of_class, name_of
+from ..classes import counted, is_known, is_librarys, name_of
 from ..codes import asked_names, code_digest, function_name
 from ..held import (
     DESCRIPTORS,

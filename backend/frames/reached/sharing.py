@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from warmgraph.hashing import sha256_hex
+from warmgraph.hashing import module_of_class, sha256_hex
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_frame, with_roots
-from ..classes import is_heap_type, is_known, module_of_class
+from ..classes import is_heap_type, is_known
 from ..rules import Looking
 from ..tensors import sharing_text
 
