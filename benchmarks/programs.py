@@ -64,6 +64,7 @@ ALL = {
     "diffusers_unet": Program("diffusers_unet.py", ("diffusers",)),
     "image_training": Program("image_training.py"),
     "peft_lora": Program("peft_lora.py", ("transformers", "peft")),
+    "qlora": Program("qlora.py", ("transformers", "peft", "bitsandbytes")),
     "optimizer_step": Program("optimizer_step.py", ()),
     "generate_static": Program("generate_static.py"),
     "vllm_offline": Program("vllm_offline.py", ("vllm",), backend=True, image=("vllm/modelinfos",)),
