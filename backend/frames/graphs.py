@@ -40,7 +40,7 @@ from ..torch_api.frames.optimizers import sources_of_held
 from ..torch_api.frames.plain import Plain, Refused, from_plain, stands_by_name, to_plain
 from ..torch_api.frames.seen import Seen, seen
 from ..torch_api.frames.state import HigherOrderOperator, ranks_text
-from ..torch_api.operators import OpOverload, in_graphs, overload_named
+from ..torch_api.operators import OpOverload, in_graphs, is_one, overload_named
 from ..torch_api.ranks.ddp import is_piece, wired, wiring_of
 from ..typing import Compiler, Request
 from .record import Texts
@@ -93,7 +93,7 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
     if any(not device.startswith(("cpu", "cuda", "meta")) for device in devices):
         raise Refused(f"its graph runs on {', '.join(devices)}")
     _refuse_policy(devices)
-    operators = sorted({one.name() for one in in_graphs(gm)})
+    operators = sorted(in_graphs(gm))
     around, own = _around(compiler, _calling(operators), devices), request.key.digests()
     if different := [name for name in _AROUND if own[name] != around[name]]:
         raise Refused(f"its graph's key says more than a frame's can: {', '.join(different)}")
@@ -239,8 +239,10 @@ def operator_named(name: str) -> Any:
 
 
 def plain_operator(name: str) -> Any:
-    """Raises Refused for one that is not registered, or of which a trace would run more than plain code."""
+    """Raises Refused for one that is not registered, a packet of several, or one that runs more than plain code."""
     operator = operator_named(name)
+    if not is_one(name):
+        raise Refused(f"operator {name} has overloads, and torch decides which is called")
     if plain_codes(operator) is None:
         raise Refused(f"operator {name} runs more than plain code while it is traced")
     return operator

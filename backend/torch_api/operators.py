@@ -74,20 +74,30 @@ def users_operators(target: Any) -> list[Any]:
     return [one for one in overloads(target) if one.namespace not in TORCH_NAMESPACES]
 
 
-def in_graphs(gm: Any) -> list[Any]:
-    """The users' operators that a graph and those within it call."""
-    return [one for inner in graph_modules(gm) for node in inner.graph.nodes for one in users_operators(node.target)]
+def _named(target: Any) -> dict[str, Any]:
+    """The users' operators that a target stands for. A name without an overload's is one that a packet was called by:
+    which overload that chooses depends on which there are.
+    """
+    by_packet = isinstance(target, OpOverloadPacket)
+    names = ((one.name(), one) for one in users_operators(target))
+    return {name if by_packet or "." in name else f"{name}.default": one for name, one in names}
 
 
-def called(target: Any, args: Any) -> list[Any]:
+def in_graphs(gm: Any) -> dict[str, Any]:
+    """The users' operators that a graph and those within it call, by the names that they are called by."""
+    nodes = (node for inner in graph_modules(gm) for node in inner.graph.nodes)
+    return {name: one for node in nodes for name, one in _named(node.target).items()}
+
+
+def called(target: Any, args: Any) -> dict[str, Any]:
     """The users' operators that `target(*args)` runs on fake tensors: itself, or those in graphs that a higher-order
     operator of torch's is given (`torch.cond`). Empty where anything else may run, or where tensors are not fake ones.
     """
-    found = users_operators(target)
+    found = _named(target)
     if isinstance(target, HigherOrderOperator) and is_torch_or_stdlib(type(target).__module__):
-        found = [one for gm in args if isinstance(gm, GraphModule) for one in in_graphs(gm)]
+        found = {name: one for gm in args if isinstance(gm, GraphModule) for name, one in in_graphs(gm).items()}
     mode = active_fake_mode() if found else None
-    return found if mode is not None and not mode.propagate_real_tensors else []
+    return found if mode is not None and not mode.propagate_real_tensors else {}
 
 
 def runs_more(overload: Any) -> bool:
@@ -123,10 +133,9 @@ _PLAIN_KINDS = frozenset(
 )
 
 
-def has_one_overload(name: str) -> bool:
-    """Whether a packet can stand for no other operator, whenever torch counted its overloads."""
-    _, found = torch._C._jit_get_operation(name.partition(".")[0])
-    return len(found) == 1
+def is_one(name: str) -> bool:
+    """Whether it stands for no other operator, whenever torch counted the overloads: a packet's name may."""
+    return "." in name or len(torch._C._jit_get_operation(name)[1]) == 1
 
 
 def fake_of(name: str) -> Any:
@@ -143,7 +152,7 @@ def unwrapped(fake: Any) -> Any:
 
 
 def overload_named(name: str) -> Any:
-    """By `OpOverload.name()`. Raises AttributeError for one that is not registered."""
+    """By a name as `in_graphs` has it. Raises AttributeError for one that is not registered."""
     namespace, _, rest = name.partition("::")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")

@@ -120,10 +120,10 @@ def target_made_by_torch(target: Any) -> str | None:
     if not isinstance(target, types.FunctionType) or target.__closure__ or not named_by_torch(target):
         return None
     maker, within, _ = target.__qualname__.partition(".<locals>.")
-    if not within or target.__defaults__:
+    if not within or target.__defaults__ or target.__kwdefaults__:
         return None
     with contextlib.suppress(AttributeError):
-        made_by = operator.attrgetter(maker)(sys.modules[target.__module__])
+        made_by = operator.attrgetter(maker)(sys.modules.get(target.__module__))
         if named_by_torch(made_by) and any(one is target.__code__ for one in made_by.__code__.co_consts):
             return f"{target.__module__}.{target.__qualname__}"
     return None

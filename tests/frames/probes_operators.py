@@ -123,6 +123,13 @@ def broken(x):
 """
 
 
+ALONE = 'LIBRARY.define("plain(Tensor x) -> Tensor")'
+FIRST = """LIBRARY.define("plain.first(Tensor x, float k=1.0) -> Tensor")
+LIBRARY.impl("plain.first", lambda x, k=1.0: x * 5, "CPU")
+register_fake("wgop_library::plain.first", lambda x, k=1.0: torch.empty_like(x), lib=LIBRARY)
+"""
+
+
 def operator(entry, name, **more):
     put(f"operators: {entry}, {name}", SOURCE, entry, **more)
 
@@ -164,9 +171,10 @@ operator("by_library_with_meta", "a global of the kernel for meta tensors", chan
 operator("by_name", "a helper of the fake", edit=("x.shape[0] * WIDE", "x.shape[0] * 2"), after=False, agrees=True)
 
 operator("one_of_several", "a global of the fake", change=set_("m.WIDE", 2), after=False)
-operator("any_of_several", "a global of the fake", change=set_("m.WIDE", 2), after=False, refused=UNSEEN)
+operator("any_of_several", "a global of the fake", change=set_("m.WIDE", 2), after=False, refused="overloads")
 
 # -- which operator
+operator("by_library", "an overload that comes first", edit=(ALONE, f"{FIRST}{ALONE}"))
 operator("by_name", "another one", change=replaced)
 operator("held", "another one", change=lambda scene: setattr(scene.m.USES, "op", scene.m.other))
 operator("by_table", "another one", change=lambda scene: scene.m.OPS.update(a=scene.m.OPS["b"]))

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 from warmgraph.hashing import called_as_it_is, is_allowed_call, looking_once, untraced_text
 
 from ..compile import no_dispatch_modes
-from ..operators import OpOverload, OpOverloadPacket, called, has_one_overload
+from ..operators import OpOverload, OpOverloadPacket, called, is_one
 from .devices import told_of_devices
 from .fakes import CONSTANTS, plain_codes
 from .plain import Plain, to_plain
@@ -205,16 +205,11 @@ def _watching_operators(current: Seen, target: Any, args: Any, kwargs: Any) -> I
 def _plain(current: Seen, target: Any, args: Any, kwargs: Any) -> dict[str, set[CodeType]]:
     """By name the code of each; empty where any may be more than plain, or does more than its fake does."""
     operators = called(target, args)
-    if isinstance(target, OpOverloadPacket) and not all(has_one_overload(one.name()) for one in operators):
-        return {}  # torch decides among those that it knew at some time
     if any(getattr(leaf, "constant", None) is not None for leaf in tree_leaves((args, kwargs))):
         return {}  # torch runs the implementation of an operator whose arguments are all constants
-    if (
-        not isinstance(target, OpOverload | OpOverloadPacket)
-        and not {one.name() for one in operators} <= current.operators
-    ):
+    if not isinstance(target, OpOverload | OpOverloadPacket) and not operators.keys() <= current.operators:
         return {}  # within a graph: each of them ran by itself when that was traced
-    codes = {one.name(): plain_codes(one) for one in operators}
+    codes = {name: plain_codes(one) if is_one(name) else None for name, one in operators.items()}
     return {} if None in codes.values() else codes  # type: ignore[return-value]
 
 

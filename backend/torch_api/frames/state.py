@@ -81,8 +81,7 @@ def refuse_modes() -> None:
         raise Refused("hooks that change Dynamo's bytecode are registered")
     if any(one.__objclass__.__module__ not in _COMPARED_AT_ONCE for one in _safe_slots()):
         raise Refused("torch._dynamo.allow_c_slot was used: what these classes hold is compared under no guard")
-    if any(foreign(one) is not None or not one.__module__.startswith(_SUBSTITUTING) for one in _substitutes()):
-        raise Refused("torch.compiler.substitute_in_graph was used")
+    _refuse_substitutes()
 
 
 def refuse_taught(code: types.CodeType) -> None:
@@ -92,20 +91,21 @@ def refuse_taught(code: types.CodeType) -> None:
 
 
 _COMPARED_AT_ONCE = ("datetime", "decimal", "re")
-_SUBSTITUTING = ("torch._dynamo", "optree.")  # torch's own; optree's in Python for those in C, wherever it is installed
 
 
 def _safe_slots() -> Collection[Any]:
     """Comparisons in C that Dynamo runs while it traces. Other modules' were registered by the program."""
-    module: Any = sys.modules.get("torch._dynamo.variables.user_defined")
-    return getattr(module, "_SAFE_C_SLOTS", None) or ()
+    return getattr(sys.modules.get("torch._dynamo.variables.user_defined"), "_SAFE_C_SLOTS", None) or ()
 
 
-def _substitutes() -> Iterator[Any]:
-    """Python functions that Dynamo traces in the place of compiled ones."""
+def _refuse_substitutes() -> None:
+    """Of functions that Dynamo traces in the place of compiled ones: all but torch's, and optree's for its own."""
     from torch._dynamo.variables.functions import PolyfilledFunctionVariable
 
-    yield from PolyfilledFunctionVariable._get_polyfill_handlers().values()
+    for one in PolyfilledFunctionVariable._get_polyfill_handlers().values():
+        of = one.__torch_dynamo_original__ if one.__module__.startswith("optree.") else one
+        if foreign(one) is not None or not of.__module__.startswith(("torch._dynamo", "optree")):
+            raise Refused("torch.compiler.substitute_in_graph was used")
 
 
 def words() -> dict[str, str]:
