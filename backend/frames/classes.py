@@ -219,7 +219,7 @@ def counted(cls: type) -> str:
 def _answers_itself(cls: type) -> bool:
     """Whether it decides by itself what counts as a subclass: who asks an abstract class asks all below it."""
     metaclass: Any = type(cls)
-    users = [base for base in metaclass.__mro__ if not is_library(module_of_class(base))]
+    users = [base for base in metaclass.__mro__ if not is_library(base.__module__)]
     return "__subclasshook__" in vars(cls) or any(_CHECKS & vars(base).keys() for base in users)
 
 
@@ -229,22 +229,22 @@ _CHECKS = frozenset({"__instancecheck__", "__subclasscheck__"})
 def refuse_own_checks(cls: type) -> None:
     """Raises Refused for a class whose code Dynamo runs, and does not trace, when it is asked for its instances."""
     for base in cls.__mro__:
-        if "__subclasshook__" in vars(base) and not is_known(module_of_class(base)):
+        if "__subclasshook__" in vars(base) and not is_known(base.__module__):
             raise Refused(f"isinstance on {name_of(cls)} runs its __subclasshook__ while it is traced")
-        if "_missing_" in vars(base) and not is_known(module_of_class(base)) and _runs_unseen(vars(base)["_missing_"]):
+        if "_missing_" in vars(base) and not is_known(base.__module__) and _runs_unseen(vars(base)["_missing_"]):
             raise Refused(f"{name_of(cls)} has a _missing_ that may run while it is traced, unseen")
     metaclass: Any = type(cls)
     of_enum = issubclass(metaclass, enum.EnumMeta)  # Dynamo asks these at once
     for base in metaclass.__mro__:
-        if of_enum and not is_known(module_of_class(base)):
+        if of_enum and not is_known(base.__module__):
             asked = _ASKED_OF_ENUMS & vars(base).keys()
             if (name := next((name for name in asked if _runs_unseen(vars(base)[name])), None)) is not None:
                 raise Refused(f"the metaclass of {name_of(cls)} has a {name} that may run while it is traced, unseen")
-        own = _CHECKS & vars(base).keys() and not is_known(module_of_class(base))
+        own = _CHECKS & vars(base).keys() and not is_known(base.__module__)
         # typing_extensions: Python's `typing` for older versions; torch asks for it.
         if own and module_of_class(base) != "typing_extensions":
             raise Refused(f"isinstance on {name_of(cls)} runs its {name_of(base)} while it is traced")
-    if vars(cls).get("_is_runtime_protocol", False) and not is_known(module_of_class(cls)):
+    if vars(cls).get("_is_runtime_protocol", False) and not is_known(cls.__module__):
         raise Refused(f"isinstance on the protocol {name_of(cls)} looks at objects under no guard")
 
 
@@ -298,10 +298,10 @@ def is_library(module: str | None) -> bool:
 
 def is_librarys(cls: type) -> bool:
     """Whether the standard library brings this class, and not one that says so."""
-    found: Any = sys.modules.get(module_of_class(cls)) if is_library(module_of_class(cls)) else None
+    found: Any = sys.modules.get(module_of_class(cls)) if is_library(cls.__module__) else None
     for part in cls.__qualname__.split("."):
         found = getattr(found, part, None)
-    return found is cls or (not is_heap_type(cls) and is_library(module_of_class(cls)))
+    return found is cls or (not is_heap_type(cls) and is_library(cls.__module__))
 
 
 def is_known(module: str | None) -> bool:

@@ -82,7 +82,7 @@ def _of_class(cls: type, asked: Collection[str], values: Values) -> list[tuple[s
     values.identity(cls)  # refuses
     metaclass: Any = type(cls)
     for base in metaclass.__mro__:
-        if {"__getattr__", "__getattribute__"} & vars(base).keys() and not is_known(module_of_class(base)):
+        if {"__getattr__", "__getattribute__"} & vars(base).keys() and not is_known(base.__module__):
             raise Refused(f"it reads class {cls.__qualname__}, whose metaclass finds attributes itself, under no guard")
     for base in cls.__mro__:
         if is_heap_type(base) and not is_librarys(base):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from warmgraph.hashing import module_of_class, sha256_hex
+from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_frame, with_roots
@@ -68,7 +68,7 @@ def _cells(
         found = known[id(cls)] = [
             pair
             for base in cls.__mro__
-            if is_heap_type(base) and not is_known(module_of_class(base))
+            if is_heap_type(base) and not is_known(base.__module__)
             for member, held in vars(base).items()
             if isinstance(held, types.FunctionType)
             for pair in _cells(f"{base.__qualname__}.{member}", held, known)
