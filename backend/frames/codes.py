@@ -85,6 +85,16 @@ def function_name(function: Any) -> str:
     return f"{function.__module__}.{function.__qualname__} {function.__name__} {module}{other}"
 
 
+def reads_globals(code: types.CodeType) -> bool:
+    """Also those of Python, of which anybody may have put another one there."""
+    return any(one.opname in _OF_GLOBALS for one in dis.get_instructions(code))
+
+
+_OF_GLOBALS = frozenset(
+    "LOAD_GLOBAL LOAD_NAME LOAD_FROM_DICT_OR_GLOBALS STORE_GLOBAL DELETE_GLOBAL IMPORT_NAME".split()
+)
+
+
 def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:
     """Whether code may depend on the order of a constant set of texts, which each process shuffles. Raises Refused for
     a set whose order no two processes share.

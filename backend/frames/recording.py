@@ -43,6 +43,7 @@ from .codes import (
     iterates_over_sets,
     looked_names,
     makes_sets,
+    reads_globals,
     refuse_chance,
     said_beside,
     untraced,
@@ -108,6 +109,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     # In an attempt that was given up as well: of that nothing is left in the record.
     given_up = [value for value, _ in seen.untraced.values() if isinstance(value, torch.Tensor)]
     followed, of_packages = said_beside([*untraced_values, *given_up], seen)
+    look.ordered = iterates_over_sets((frame.code, *seen.inlined, *followed)) or makes_sets(followed) or seen.shuffled
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts, made=False) for guard in unguarded)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
@@ -145,7 +147,6 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
             raise Refused("it reads a generator of Python's random, whose numbers are drawn while tracing")
         if (what := acts_while_traced(value, str(source.name))) is not None:
             raise Refused(f"it uses {what} while it is traced, which has to be done in each process")
-    is_shuffled = iterates_over_sets((frame.code, *seen.inlined, *followed)) or makes_sets(followed) or seen.shuffled
     names = compares_identity(_codes(frame, seen))
     spaces = _spaces(frame, seen, sources, look, looked_for)
     everything = everything_is_asked(_codes(frame, seen)) or bool(look.copied)
@@ -189,7 +190,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         everything=everything,
         free=[table.number(source) for source in free],
         reached=reached,
-        seed=hash_seed() if is_shuffled else None,
+        seed=hash_seed() if look.ordered else None,
         empty=bool(graph.is_empty_graph()),
         side_effects=side_effects_of(graph),
         error_on_graph_break=bool(output.tracer_output.error_on_graph_break),
@@ -296,10 +297,9 @@ def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, 
     for code, space in seen.inlined.items():
         if space is frame.globals or is_of_named_tuple(space):
             continue
-        module = module_of_globals(space)
-        if module is not None:
+        if (module := module_of_globals(space)) is not None:
             names.add(module)
-        elif code.co_names and not comes_with_torch(code.co_filename):
+        elif reads_globals(code) and not comes_with_torch(code.co_filename):
             raise Refused(f"it traced through {code.co_name}, whose globals are no module's ({space.get('__name__')})")
     found: list[Plain] = [["", space_text(frame.globals, look.asked, looked_for)]]
     return found + [[name, space_text(vars(sys.modules[name]), look.asked, looked_for)] for name in sorted(names)]

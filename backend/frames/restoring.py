@@ -83,7 +83,7 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
             if kind == "optimizer":
                 put(name, weakref.ref(live(sources[data])))
         known: Any = {sources[number]: tuple(row) for number, *row in record.sizes}
-        look = Looking(live, known, set(record.asked), tuple(frame.closure or ()))
+        look = Looking(live, known, set(record.asked), tuple(frame.closure or ()), ordered=record.seed is not None)
         rows = (*record.guards, *record.facts)
         wrapping = [look.live(sources[number]) for number, kind, *_ in rows if kind == dynamo.ON_SUBCLASS]
         running = dynamo.running([(kind, sources[number]) for number, kind, *_ in rows], look.live)

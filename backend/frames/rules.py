@@ -23,6 +23,7 @@ from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames.acting import left_by_dynamo
 from ..torch_api.frames.guards import is_dtensor
 from ..torch_api.frames.optimizers import is_held, is_optimizer
+from ..torch_api.frames.orders import SAME, order_of
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import PYTREE_TYPES, is_namespace_of_operators, is_pytree_registry, marks_of, ranks_text
@@ -40,7 +41,8 @@ class Looking:
     """One look at a live frame. sizes: of each input that is a tensor, (sizes, strides, marked by the trace itself).
     asked: names that the traced code asks for. closure: the frame's own cells. untraced: what is said of code that
     runs and is not traced, by the ids of what it runs for. copied: sources of which only `copy` asks which object they
-    are; None for all."""
+    are; None for all. ordered: whether the order of a set of texts counts: the trace, or what ran in it, may have gone
+    over one."""
 
     live: Live
     sizes: dict[Source, tuple[Any, Any, bool]]
@@ -49,6 +51,7 @@ class Looking:
     values: Values = field(default_factory=Values)
     untraced: dict[int, str] = field(default_factory=dict)
     copied: Collection[Source] | None = None
+    ordered: bool = True
     beneath: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -159,8 +162,9 @@ def _equals(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
     if value is PYTREE_TYPES:
         return f"types:{sorted(map(look.values.identity, value))}"
-    if type(value) is frozenset and _is_only_asked_for_items(look, source):
-        return f"frozenset:{sorted(map(look.values.constant, value))}"
+    is_shuffled = type(value) in (set, frozenset) and order_of(value) != SAME
+    if is_shuffled and (not look.ordered or _is_only_asked_for_items(look, source)):
+        return f"{type(value).__name__}:{sorted(map(look.values.constant, value))}"
     return look.values.constant(value)
 
 

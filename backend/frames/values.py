@@ -236,6 +236,8 @@ class Values:
         special: Any = value
         if isinstance(value, _SPECIAL) and getattr(typing, str(special._name), None) is value:  # a validator's key
             return f"typing:{special._name}"
+        if isinstance(value, re.Pattern):
+            return self._object(value)
         if isinstance(value, typing.TypeVar):
             return f"typing:{value.__module__}.{value.__name__}"
         if type(value) in ALIASES:

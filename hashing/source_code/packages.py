@@ -1,7 +1,8 @@
 """Packages whose Python is known by all of their files: functions out of sight, and some that no walk can follow.
 
 An operator that was given its kernel by `torch.library.Library.impl`: torch keeps the function out of sight, and says
-from which file it came. And torchao, whose functions ask which other packages and which devices there are.
+from which file it came. And libraries whose functions ask which other packages and which devices there are; DeepSpeed
+puts such functions in the place of torch's (ZeRO-3's `linear`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from .once import once_per_key
 from .references import meaning
 
 _MOST_BYTES = 64 << 20
-_UNFOLLOWED = frozenset({"torchao", "bitsandbytes"})
+_UNFOLLOWED = frozenset({"torchao", "bitsandbytes", "deepspeed"})
+_ENVIRONMENT = {"deepspeed": ("DS_",)}  # how names of settings begin, beside the package's own name
 # What its functions ask classes for, through others that are not followed: who adds to these tables is followed.
 TABLES = ("_ATEN_OP_TABLE", "_TORCH_FN_TABLE")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -64,7 +66,8 @@ def package_text(name: str) -> str | None:
     places = places_of(name)
     if not places:
         return None
-    told = {key: value for key, value in os.environ.items() if key.startswith(name.upper())}
+    begins = (name.upper(), *_ENVIRONMENT.get(name, ()))
+    told = {key: value for key, value in os.environ.items() if key.startswith(begins)}
     around = encode([_beside(), sorted(told.items()), fact("accelerator"), list(_settings(name, places))])
     loaded = sum(module.partition(".")[0] == name for module in list(sys.modules))
     return f"{name} {version} {_digest(places, loaded)} among {hashlib.sha256(around.encode()).hexdigest()[:32]}"
@@ -164,6 +167,8 @@ def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:
                     where = f"{module}.{key}.{member}"
                     yield from _put_there(where, getattr(function, "__func__", function), name, places)
             else:
+                if module_of_class(type(value)).partition(".")[0] == name:  # DeepSpeed's accelerator
+                    yield f"{module}.{key} is a {module_of_class(type(value))}.{type(value).__qualname__}"
                 yield from _put_there(f"{module}.{key}", value, name, places)
 
 

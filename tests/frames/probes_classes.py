@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from probe import put, set_
 
 SOURCE = """
-import abc, argparse, attrs, collections.abc, dataclasses, enum, functools, sys, types, typing, torch
+import abc, argparse, attrs, collections.abc, dataclasses, enum, functools, re, sys, types, typing, torch
 LIMIT = 1.0
 TABLE = {"z": 1}
 def decides(o): return o.v > LIMIT
@@ -120,6 +122,39 @@ def attrs_hashed(x): return x * 2 if ATTRS_KEY.__hash__() else x
 class Frozen:
     gain: float = 2.0
 ATTRS_KEY = Frozen()
+@attrs.define
+class Output:
+    value: torch.Tensor
+    gain: float = 2.0
+    more: list = attrs.field(factory=list)
+@attrs.define
+class Result:
+    value: torch.Tensor
+    gain: float = 2.0
+    def __attrs_post_init__(self): self.gain += LIMIT
+def attrs_output(x):
+    made = Result(x * 3)
+    return made.value * made.gain
+def attrs_plain(x): return Plainest(x * 3).value
+@attrs.define
+class Plainest:
+    value: torch.Tensor
+    gain: float = 2.0
+def attrs_default(x):
+    made = Plainest(x)
+    return made.value * made.gain
+def attrs_factory(x): return Output(x).value * Output(x).gain
+WORD, SAME_WORD, OTHER_WORD = re.compile("(al)pha"), re.compile("(al)pha"), re.compile("beta")
+class Words:
+    known = re.compile("al.*")
+def by_pattern(x): return x * 2 if WORD.match("alpha") else x * 3
+def by_pattern_of_class(x): return x * 2 if Words.known.fullmatch("alpha") else x * 3
+def by_case(x): return x * 2 if WORD.match("ALPHA") else x * 3
+def by_group(x): return x * len(WORD.match("alpha").group(1))
+def which_pattern(x): return x * 2 if WORD is SAME_WORD else x * 3
+WEIGHT = torch.nn.Parameter(torch.ones(()))
+def class_place(x): return x * 5 if type(WEIGHT).__module__.startswith("wg") else x * WEIGHT
+def class_name(x): return x * 5 if type(WEIGHT).__name__.startswith("wg") else x * WEIGHT
 def library_class(x):
     try: return x * ARGS.wg_extra
     except AttributeError: return x * 1.5
@@ -151,6 +186,10 @@ def klass(entry, name, **more):
 
 def lazily(scene):
     scene.m.OTHER.__getattr__ = lambda name: 7.0
+
+
+def doubling(scene):
+    scene.m.Plainest.__init__ = lambda made, value, gain=2.0: setattr(made, "value", value * 2)
 
 
 # -- isinstance and issubclass
@@ -202,6 +241,34 @@ klass(
 )
 klass("attrs_made", "nothing", restores=True, agrees=True, after=False)
 klass("attrs_hashed", "nothing", agrees=True, after=False, refused="__hash__")
+for entry in ("attrs_output", "attrs_plain", "attrs_default"):
+    klass(entry, "nothing", restores=True, agrees=True, after=False)
+klass("attrs_factory", "nothing", agrees=True, after=False)
+klass(
+    "attrs_default",
+    "another default",
+    edit=(
+        "class Plainest:\n    value: torch.Tensor\n    gain: float = 2.0",
+        "class Plainest:\n    value: torch.Tensor\n    gain: float = 3.0",
+    ),
+)
+klass("attrs_default", "one that is set", change=set_("m.Plainest.__init__.__defaults__", (7.0,)), after=False)
+klass("attrs_plain", "__init__ replaced", change=doubling, after=False)
+klass("attrs_output", "what it calls then", change=set_("m.LIMIT", 7.0), after=False)
+for entry in ("class_place", "class_name"):
+    klass(entry, "nothing", restores=True, agrees=True, after=False)
+for entry in ("by_pattern", "by_pattern_of_class", "by_group", "which_pattern"):
+    klass(entry, "nothing", agrees=True, after=False)
+klass("by_pattern", "another pattern", edit=('re.compile("(al)pha"), re.compile', 're.compile("(be)ta"), re.compile'))
+klass("by_pattern", "another object", change=lambda scene: setattr(scene.m, "WORD", scene.m.OTHER_WORD), after=False)
+klass("by_case", "other flags", edit=('re.compile("(al)pha"),', 're.compile("(al)pha", re.IGNORECASE),'))
+klass("by_pattern_of_class", "another pattern", change=set_("m.Words.known", re.compile("b")), after=False)
+klass("by_group", "another pattern", edit=('re.compile("(al)pha"),', 're.compile("(alp)ha"),'))
+klass(
+    "which_pattern", "another one", change=lambda scene: setattr(scene.m, "SAME_WORD", scene.m.OTHER_WORD), after=False
+)
+klass("class_place", "another place", change=set_("m.torch.nn.Parameter.__module__", "wg"), after=False)
+klass("class_name", "another name", change=set_("m.torch.nn.Parameter.__name__", "wg"), after=False)
 klass("lazy_has", "a module's __getattr__ appears", change=lazily, after=False)
 klass("lazy_class", "__getattr__ on the module's class", edit=("class Lazy(types.ModuleType): pass", LAZY_CLASS))
 klass("dispatched", "one more", edit=("def dispatched(x)", INT_TOO), since=(2, 12))

@@ -5,8 +5,34 @@ from __future__ import annotations
 import pytest
 from warmgraph.backend.torch_api import versions
 
+# What code may do with a set that it was given, by which of its items comes first.
+GONE_OVER = """
+list(GIVEN) ; tuple(GIVEN) ; [n for n in GIVEN] ; [*GIVEN] ; (lambda p, *q: [p, *q])(*GIVEN) ; [*{*GIVEN}]
+list(set(GIVEN)) ; list(GIVEN.copy()) ; list(copy.copy(GIVEN)) ; list(frozenset(GIVEN)) ; list(GIVEN.__iter__())
+list(GIVEN - {"bb"}) ; list(GIVEN & {"a", "bb", "ccc"}) ; list(GIVEN ^ {"bb"}) ; list(GIVEN | {"eeeee"})
+list(GIVEN.union({"eeeee"})) ; list(GIVEN.difference({"bb"})) ; list({"eeeee"} | GIVEN) ; list({"eeeee"}.union(GIVEN))
+list(dict.fromkeys(GIVEN)) ; list({n: 1 for n in GIVEN}) ; [n for n, _ in zip(GIVEN, range(4))]
+[n for _, n in enumerate(GIVEN)] ; [(p, q) for p, *q in [GIVEN]][0] ; [n for n in (GIVEN or {"x"})]
+list(map(str, GIVEN)) ; list(filter(None, GIVEN)) ; list(itertools.chain(GIVEN, ["x"])) ; list(collections.deque(GIVEN))
+[max(GIVEN, key=lambda n: 1)] ; [next(iter(GIVEN))] ; [set(GIVEN).pop()] ; ",".join(GIVEN).split(",")
+[functools.reduce(lambda p, q: p, GIVEN)] ; list(OrderedSet(GIVEN)) ; looped(GIVEN) ; list(added(GIVEN)) ; defaults()
+list(TABLE["known"]) ; list(HELPER.known) ; list(HELPER.frozen) ; HELPER.method() ; [str(GIVEN)] ; [f"{GIVEN}"]
+"""
+ASKED = """
+["a" in GIVEN] ; [len(GIVEN)] ; [bool(GIVEN)] ; [{"a", "x"} - GIVEN] ; [GIVEN >= {"a"}] ; [GIVEN == EQUAL]
+[GIVEN.isdisjoint({"x"})] ; [GIVEN is HELPER.known] ; [{"a"}.issubset(GIVEN)] ; [GIVEN.issuperset(["a"])]
+["bb" in TABLE["known"], "x" in TABLE["known"]] ; ["a" in HELPER.known, "x" in HELPER.frozen]
+[n for n in ("a", "x", "dddd") if n in GIVEN] ; [1 if GIVEN and "a" in GIVEN else 2]
+"""
+
+
+def _of_both_kinds(texts: str) -> list[str]:
+    texts = f"{texts}\n{texts.replace('GIVEN', 'FROZEN')}"
+    return list(dict.fromkeys(text for line in texts.split("\n") for text in line.split(" ; ") if text))
+
+
 PROGRAM = """
-import dataclasses, enum, json, os, sys, warnings
+import collections, copy, dataclasses, enum, functools, itertools, json, os, sys, warnings
 warnings.simplefilter("ignore")
 import torch, warmgraph
 from torch.utils._ordered_set import OrderedSet
@@ -52,9 +78,32 @@ def only_asked(x, a, b, c):
 def as_text(x, a, b, c): return x * ord("{}".format({a, b, c})[2])
 def as_text_within(x, a, b, c): return x * ord(str([{(a, 1), (b, 2), (c, 3)}])[3])
 def as_text_by_percent(x, a, b, c): return x * ord(("%s" % ([{a, b, c}],))[3])
+GIVEN, FROZEN = {"a", "bb", "ccc", "dddd"}, frozenset({"a", "bb", "ccc", "dddd"})
+EQUAL = {"a", "bb", "ccc", "dddd"}
+TABLE = {"known": frozenset({"a", "bb", "ccc", "dddd"})}
+class Holder:
+    def __init__(self): self.known, self.frozen = {"a", "bb", "ccc", "dddd"}, frozenset({"a", "bb", "ccc", "dddd"})
+    def method(self, known=frozenset({"a", "bb", "ccc", "dddd"})): return [*self.known, *known]
+HELPER = Holder()
+def defaults(known=GIVEN): return [name for name in known]
+def looped(given):
+    found = []
+    for name in given: found.append(name)
+    return found
+def added(given):
+    found = {"eeeee"}
+    found.update(given)
+    return found
+def weight(name):
+    if isinstance(name, str) and len(name) > 5: return ord(name.lstrip("frozenset({")[1])
+    return len(name) if isinstance(name, (str, list, tuple, set)) else int(name)
+def weighed(x, names):
+    for name in names: x = x * 2 + weight(name)
+    return x
+GENERATED
 CASES = [united, without, symmetric, shared_keys, popped, popped_member, pairs, longest, summed, given_back,
     given_back_whole, held_by_a_class, held_by_a_method, kept_in_order, only_asked, as_text, as_text_within,
-    as_text_by_percent]
+    as_text_by_percent, *(held for name, held in sorted(globals().items()) if name.startswith("given_to"))]
 def say(value):
     if isinstance(value, torch.Tensor): return value.tolist()
     if isinstance(value, dict): return [[key, say(item)] for key, item in value.items()]
@@ -73,6 +122,14 @@ for event in read(journal_dir(settings())):
         outcomes.setdefault(event["function"], []).append([event["outcome"], event["reason"], event["detail"]])
 print(json.dumps({"found": found, "outcomes": outcomes}))
 """
+GENERATED = {f"given_to_{number}": text for number, text in enumerate(_of_both_kinds(GONE_OVER + ASKED))}
+# A function of the user's that Python calls, and a set as text.
+NOT_KEPT = set(_of_both_kinds("""[max(GIVEN, key=lambda n: 1)] ; [str(GIVEN)] ; [f"{GIVEN}"]"""))
+ASKED_NEEDLESSLY = {'[FROZEN.isdisjoint({"x"})]', '[{"a"}.issubset(FROZEN)]'}
+COPIED = {"list(copy.copy(GIVEN))"}  # the graph breaks there, and the frame behind it gets the copy
+PROGRAM = PROGRAM.replace(
+    "GENERATED", "\n".join(f"def {name}(x, a, b, c): return weighed(x, {text})" for name, text in GENERATED.items())
+)
 REFUSED = {"as_text", "as_text_within", "as_text_by_percent"}
 ANYWHERE = {"kept_in_order", "only_asked"}
 if versions.at_hand() >= (2, 13):  # before, Dynamo has Python join the keys
@@ -87,9 +144,13 @@ def test_the_order_of_a_set_is_this_processs(run_python):
     for found in (*seeds.values(), again):
         assert {name for name, (got, want) in found["found"].items() if got != want} == set()
     refused = {name for name, events in seeds["1"]["outcomes"].items() if events[0][1] == "not-restorable"}
-    assert refused == REFUSED
+    assert {GENERATED.get(name, name) for name in refused} == REFUSED | NOT_KEPT
+    asked = set(_of_both_kinds(ASKED))
     for seed in ("2", "3"):
         events = seeds[seed]["outcomes"]
-        assert {name for name in events if events[name][0][0] == "restored"} == ANYWHERE
+        restored = {name for name in events if events[name][0][0] == "restored"}
+        assert restored - GENERATED.keys() == ANYWHERE
+        assert {GENERATED[name] for name in restored & GENERATED.keys()} <= asked | COPIED
+        assert {GENERATED[name] for name in GENERATED.keys() - restored} & asked <= ASKED_NEEDLESSLY
     restored = {name for name, events in again["outcomes"].items() if events[0][0] == "restored"}
-    assert restored == again["outcomes"].keys() - REFUSED
+    assert restored == again["outcomes"].keys() - refused

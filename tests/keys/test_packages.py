@@ -127,6 +127,14 @@ def around(function):
     return inner
 
 held = around(asks)
+
+class First:
+    pass
+
+class Second:
+    pass
+
+device = First()
 """
 
 
@@ -150,6 +158,21 @@ def test_functions_of_a_known_package_are_not_followed(library: Any) -> None:
 def test_the_environment_of_a_known_package_is_in_the_text(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     before = source_digest(library.asks, "f")
     monkeypatch.setenv("WGPACK_TUNING", "1")
+    assert source_digest(library.asks, "f") != before
+    monkeypatch.setattr(packages, "_ENVIRONMENT", {"wgpack": ("WG_",)})
+    with_tuning = source_digest(library.asks, "f")
+    monkeypatch.setenv("WG_ACCELERATOR", "cpu")
+    assert source_digest(library.asks, "f") != with_tuning
+
+
+def test_the_class_of_an_object_of_a_known_package_is_in_the_text(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DeepSpeed's accelerator, which a program sets."""
+    before = source_digest(library.asks, "f")
+    monkeypatch.setattr(library, "device", library.First())
+    assert source_digest(library.asks, "f") == before
+    monkeypatch.setattr(library, "device", library.Second())
     assert source_digest(library.asks, "f") != before
 
 

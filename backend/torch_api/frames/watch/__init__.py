@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import copy
 import enum
-import importlib.metadata
-import importlib.util
 import operator
 import re
 import sys
 import types
 from collections.abc import Callable
+from importlib import metadata, util
 from typing import Any
 
 import torch
@@ -30,6 +29,7 @@ from ...versions import at_hand
 from ..acting import asking_super, assuming, note_untraced, running
 from ..guards import has_torch_function, is_dtensor, kind_of, source_of
 from ..optimizers import noting_calls, noting_groups
+from ..plain import stands_by_name
 from ..seen import note_chance, seen
 from . import sets, texts
 
@@ -169,7 +169,7 @@ def _note_absent(module: types.ModuleType, name: str) -> None:
 
 def _skipping(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
-        if self.value in (importlib.util.find_spec, importlib.metadata.version):
+        if self.value in (util.find_spec, metadata.version):
             note_chance(f"{self.value.__name__}(), which asks what is installed")
         return original(self, tx, args, kwargs)
 
@@ -193,11 +193,18 @@ def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def constant(self: Any) -> Any:
         found = original(self)
-        if not callable(found) and self.name not in ("__mro__", "__bases__"):  # said with the class
+        if not callable(found) and self.name not in ("__mro__", "__bases__") and not _names_class_of_torch(self):
             note_chance(f"attribute {self.name} of {type(self.obj).__name__.removesuffix('Variable')}, read at once")
-        return found
+        return found  # the classes above a class are said with it
 
     return constant
+
+
+def _names_class_of_torch(variable: Any) -> bool:
+    """Whether it asks a class of torch's for its own name, by which the class is said wherever it is."""
+    cls = variable.obj.as_python_constant()
+    is_torchs = isinstance(cls, type) and is_torch_or_stdlib(cls.__module__)
+    return is_torchs and variable.name in ("__module__", "__name__", "__qualname__") and stands_by_name(cls)
 
 
 def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from torch._dynamo.variables.constant import ConstantVariable
@@ -35,14 +36,76 @@ def install() -> None:
 
 
 def _making_set(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A set in the order of another (`a.keys() & b.keys()`); else Dynamo keeps the order in which items come."""
+    """A set in the order of another (`a.keys() & b.keys()`); else Dynamo keeps the order in which items come. Of one
+    that the frame was given, or a copy of it, that is Python's: it is noted when somebody goes over it.
+    """
+    orderless = {
+        original.__code__,
+        *(cls.set_items.fget.__code__ for cls in (_torchs.SetVariable, _torchs.FrozensetVariable)),
+    }
+    orderless |= {getattr(getattr(_torchs.SetVariable, name, None), "__code__", None) for name in _ORDERLESS}
+
+    class InPythonsOrder(_InPythonsOrder):
+        asking = frozenset(orderless)
 
     def init(self: Any, items: Any, **options: Any) -> None:
         original(self, items, **options)
         if type(items) in (set, frozenset):
             _note_variables(self.items)
+        if seen() is None or type(self.items) is not dict or self.python_type() not in (set, frozenset):
+            return
+        is_pythons = self.source is not None or type(items) is InPythonsOrder
+        if is_pythons and all(one.vt.is_python_constant() for one in self.items):  # others have a guard each
+            self.items = InPythonsOrder(self.items)
 
     return init
+
+
+# What asks for all items and not for their order; `set_items` is watched below.
+_ORDERLESS = ("has_new_items", "debug_repr", "nb_subtract_impl", "nb_inplace_subtract_impl")
+
+
+class _InPythonsOrder(dict[Any, Any]):
+    """The items, as Dynamo keeps them. asking: code that may go over them unnoticed."""
+
+    asking: frozenset[Any] = frozenset()
+
+    def _gone_over(self) -> None:
+        code = sys._getframe(2).f_code
+        if code not in self.asking and not code.co_filename.startswith(_OURS):
+            _note_variables(dict.__iter__(self))
+
+    def __iter__(self) -> Iterator[Any]:
+        self._gone_over()
+        return super().__iter__()
+
+    def __reversed__(self) -> Iterator[Any]:
+        self._gone_over()
+        return super().__reversed__()
+
+    def keys(self) -> Any:
+        self._gone_over()
+        return super().keys()
+
+    def values(self) -> Any:
+        self._gone_over()
+        return super().values()
+
+    def items(self) -> Any:
+        self._gone_over()
+        return super().items()
+
+    def popitem(self) -> tuple[Any, Any]:
+        self._gone_over()
+        return super().popitem()
+
+    def copy(self) -> _InPythonsOrder:
+        made = type(self)()
+        made.update(dict.items(self))
+        return made
+
+
+_OURS = str(Path(__file__).parent)
 
 
 def _as_set(original: Callable[..., Any]) -> Callable[..., Any]:
