@@ -50,7 +50,7 @@ from .held import (
 
 # The text of these is exact: inf, -0.0 and the sign of nan are told apart.
 _EXACT = (bool, int, float, complex, str, bytes, bytearray)
-_KEYS: Any = type({}.keys())
+_KEYS: Any = (type({}.keys()), type(collections.OrderedDict().keys()))
 _MAX_KEYS = 5_000
 _SPECIAL: Any = type(typing.Optional)  # Union, Literal, ...
 _DISABLED = "__dynamo_disable"  # hung on torch's own functions when they are first called eagerly
@@ -86,7 +86,7 @@ class Values:
             return f"{kind.__name__}:{exact(value)}"
         if kind in NATIVE_CONSTANTS:
             return f"{kind.__name__}:{value}"
-        if kind in (tuple, list, torch.Size, set, frozenset, _KEYS):  # a set in its order: code may iterate over it
+        if kind in (tuple, list, torch.Size, set, frozenset, *_KEYS):  # a set in its order: code may iterate over it
             return f"{kind.__name__}:[{','.join(map(self.constant, value))}]"
         if kind in (dict, collections.OrderedDict, types.MappingProxyType):
             items = [f"{self.constant(key)}={self.constant(item)}" for key, item in value.items()]

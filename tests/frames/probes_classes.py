@@ -144,6 +144,10 @@ def attrs_default(x):
     made = Plainest(x)
     return made.value * made.gain
 def attrs_factory(x): return Output(x).value * Output(x).gain
+KEYS, ORDERED_KEYS = {"a": 1, "b": 2}.keys(), collections.OrderedDict(a=1, b=2).keys()
+def plain_keys(x): return x * 2 if "b" in KEYS else x * len(list(KEYS))
+def ordered_keys(x): return x * 2 if "b" in ORDERED_KEYS else x * len(list(ORDERED_KEYS))
+def first_of_keys(x): return x * 2 if list(ORDERED_KEYS)[0] == "a" else x * 3
 WORD, SAME_WORD, OTHER_WORD = re.compile("(al)pha"), re.compile("(al)pha"), re.compile("beta")
 class Words:
     known = re.compile("al.*")
@@ -257,6 +261,11 @@ klass("attrs_plain", "__init__ replaced", change=doubling, after=False)
 klass("attrs_output", "what it calls then", change=set_("m.LIMIT", 7.0), after=False)
 for entry in ("class_place", "class_name"):
     klass(entry, "nothing", restores=True, agrees=True, after=False)
+for entry in ("plain_keys", "ordered_keys", "first_of_keys"):
+    klass(entry, "nothing", restores=True, agrees=True, after=False)
+klass("plain_keys", "another key", edit=('"b": 2}.keys()', '"c": 2, "d": 3}.keys()'))
+klass("ordered_keys", "another key", edit=("OrderedDict(a=1, b=2).keys()", "OrderedDict(a=1, c=2, d=3).keys()"))
+klass("first_of_keys", "another order", edit=("OrderedDict(a=1, b=2).keys()", "OrderedDict(b=2, a=1).keys()"))
 for entry in ("by_pattern", "by_pattern_of_class", "by_group", "which_pattern"):
     klass(entry, "nothing", agrees=True, after=False)
 klass("by_pattern", "another pattern", edit=('re.compile("(al)pha"), re.compile', 're.compile("(be)ta"), re.compile'))

@@ -14,8 +14,10 @@ list(GIVEN.union({"eeeee"})) ; list(GIVEN.difference({"bb"})) ; list({"eeeee"} |
 list(dict.fromkeys(GIVEN)) ; list({n: 1 for n in GIVEN}) ; [n for n, _ in zip(GIVEN, range(4))]
 [n for _, n in enumerate(GIVEN)] ; [(p, q) for p, *q in [GIVEN]][0] ; [n for n in (GIVEN or {"x"})]
 list(map(str, GIVEN)) ; list(filter(None, GIVEN)) ; list(itertools.chain(GIVEN, ["x"])) ; list(collections.deque(GIVEN))
-[max(GIVEN, key=lambda n: 1)] ; [next(iter(GIVEN))] ; [set(GIVEN).pop()] ; ",".join(GIVEN).split(",")
+[next(iter(GIVEN))] ; [set(GIVEN).pop()] ; ",".join(GIVEN).split(",")
 [functools.reduce(lambda p, q: p, GIVEN)] ; list(OrderedSet(GIVEN)) ; looped(GIVEN) ; list(added(GIVEN)) ; defaults()
+"{a}".format_map({"a": GIVEN}).split("'") ; "%s".__mod__((GIVEN,)).split("'") ; GIVEN.__reduce_ex__(4)[1][0]
+collections.namedtuple("P", GIVEN)._fields ; broken(GIVEN) ; broken(GIVEN - {"x"})
 list(TABLE["known"]) ; list(HELPER.known) ; list(HELPER.frozen) ; HELPER.method() ; [str(GIVEN)] ; [f"{GIVEN}"]
 """
 ASKED = """
@@ -76,9 +78,19 @@ def only_asked(x, a, b, c):
     known = {"cpu", "cuda", "xpu", "hpu"}
     return x * 2 if x.device.type in known and a in {"alpha", "beta"} else x
 def as_text(x, a, b, c): return x * ord("{}".format({a, b, c})[2])
+WORDS = set(["alpha", "bravo", "charlie", "delta", "echo1"])
+def given_less(x, a, b, c): return x + 1, WORDS - {"zzz"}
+def broken_between(x, a, b, c):
+    names = {a, b, c, "delta", "echo1"}
+    torch._dynamo.graph_break()
+    for name in names: x = x * 2 + len(name)
+    return x
+def numbers_as_text(x, a, b, c): return x * ord("{}".format({NAMES.index(a), NAMES.index(b), 7})[1])
+def given_as_text(x, a, b, c): return x * ord(f"{NUMBERS} {set()}"[1])
 def as_text_within(x, a, b, c): return x * ord(str([{(a, 1), (b, 2), (c, 3)}])[3])
 def as_text_by_percent(x, a, b, c): return x * ord(("%s" % ([{a, b, c}],))[3])
 GIVEN, FROZEN = {"a", "bb", "ccc", "dddd"}, frozenset({"a", "bb", "ccc", "dddd"})
+NUMBERS = {1, 2, 3}
 EQUAL = {"a", "bb", "ccc", "dddd"}
 TABLE = {"known": frozenset({"a", "bb", "ccc", "dddd"})}
 class Holder:
@@ -94,8 +106,12 @@ def added(given):
     found = {"eeeee"}
     found.update(given)
     return found
+def broken(given):
+    found = given.copy()
+    torch._dynamo.graph_break()
+    return [*found]
 def weight(name):
-    if isinstance(name, str) and len(name) > 5: return ord(name.lstrip("frozenset({")[1])
+    if isinstance(name, str) and len(name) > 5: return ord(f"{name.lstrip('frozenset({')}  "[1])
     return len(name) if isinstance(name, (str, list, tuple, set)) else int(name)
 def weighed(x, names):
     for name in names: x = x * 2 + weight(name)
@@ -103,11 +119,12 @@ def weighed(x, names):
 GENERATED
 CASES = [united, without, symmetric, shared_keys, popped, popped_member, pairs, longest, summed, given_back,
     given_back_whole, held_by_a_class, held_by_a_method, kept_in_order, only_asked, as_text, as_text_within,
-    as_text_by_percent, *(held for name, held in sorted(globals().items()) if name.startswith("given_to"))]
+    as_text_by_percent, numbers_as_text, given_as_text, given_less, broken_between]
+CASES += [*(held for name, held in sorted(globals().items()) if name.startswith("given_to"))]
 def say(value):
     if isinstance(value, torch.Tensor): return value.tolist()
     if isinstance(value, dict): return [[key, say(item)] for key, item in value.items()]
-    return [say(item) for item in value] if isinstance(value, (tuple, list, OrderedSet)) else value
+    return [say(item) for item in value] if isinstance(value, (tuple, list, set, OrderedSet)) else value
 found = {}
 for case in CASES:
     values = []
@@ -123,15 +140,20 @@ for event in read(journal_dir(settings())):
 print(json.dumps({"found": found, "outcomes": outcomes}))
 """
 GENERATED = {f"given_to_{number}": text for number, text in enumerate(_of_both_kinds(GONE_OVER + ASKED))}
-# A function of the user's that Python calls, and a set as text.
-NOT_KEPT = set(_of_both_kinds("""[max(GIVEN, key=lambda n: 1)] ; [str(GIVEN)] ; [f"{GIVEN}"]"""))
-ASKED_NEEDLESSLY = {'[FROZEN.isdisjoint({"x"})]', '[{"a"}.issubset(FROZEN)]'}
-COPIED = {"list(copy.copy(GIVEN))"}  # the graph breaks there, and the frame behind it gets the copy
+AS_TEXT = set(_of_both_kinds("""[str(GIVEN)] ; [f"{GIVEN}"]"""))
+ASKED_NEEDLESSLY = set(  # what Dynamo asks for the set as Python has it
+    _of_both_kinds("""[bool(GIVEN)] ; [GIVEN is HELPER.known] ; [GIVEN.isdisjoint({"x"})] ; [{"a"}.issubset(GIVEN)]""")
+)
+COPIED = {
+    "list(copy.copy(GIVEN))",
+    "broken(GIVEN)",
+    "broken(FROZEN)",
+}  # the graph breaks there, and another frame gets it
 PROGRAM = PROGRAM.replace(
     "GENERATED", "\n".join(f"def {name}(x, a, b, c): return weighed(x, {text})" for name, text in GENERATED.items())
 )
 REFUSED = {"as_text", "as_text_within", "as_text_by_percent"}
-ANYWHERE = {"kept_in_order", "only_asked"}
+ANYWHERE = {"kept_in_order", "only_asked", "numbers_as_text", "given_as_text"}
 if versions.at_hand() >= (2, 13):  # before, Dynamo has Python join the keys
     ANYWHERE.add("shared_keys")
 
@@ -144,11 +166,11 @@ def test_the_order_of_a_set_is_this_processs(run_python):
     for found in (*seeds.values(), again):
         assert {name for name, (got, want) in found["found"].items() if got != want} == set()
     refused = {name for name, events in seeds["1"]["outcomes"].items() if events[0][1] == "not-restorable"}
-    assert {GENERATED.get(name, name) for name in refused} == REFUSED | NOT_KEPT
+    assert {GENERATED.get(name, name) for name in refused} == REFUSED | AS_TEXT
     asked = set(_of_both_kinds(ASKED))
     for seed in ("2", "3"):
         events = seeds[seed]["outcomes"]
-        restored = {name for name in events if events[name][0][0] == "restored"}
+        restored = {name for name in again["found"].keys() & events if events[name][0][0] == "restored"}
         assert restored - GENERATED.keys() == ANYWHERE
         assert {GENERATED[name] for name in restored & GENERATED.keys()} <= asked | COPIED
         assert {GENERATED[name] for name in GENERATED.keys() - restored} & asked <= ASKED_NEEDLESSLY

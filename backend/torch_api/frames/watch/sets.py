@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib
 import operator
 import sys
+import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from torch._dynamo.symbolic_convert import generic_jump
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.dicts import ConstDictVariable
 from torch._dynamo.variables.lazy import LazyVariableTracker
@@ -19,7 +21,7 @@ from torch._dynamo.variables.lists import BaseListVariable
 from torch.utils._ordered_set import OrderedSet
 
 from ... import patches
-from ..orders import NEVER, SEEDED, order_of
+from ..orders import NEVER, SAME, SEEDED, order_of
 from ..seen import note_chance, seen
 
 _torchs: Any = importlib.import_module(patches.SETS)
@@ -32,21 +34,14 @@ def install() -> None:
     patches.install("sets by a method", _as_set)
     patches.install("ordered sets", _putting_back)
     patches.install("folded functions", _folding)
-    _watch_pop()
+    _watch_items()
 
 
 def _making_set(original: Callable[..., Any]) -> Callable[..., Any]:
     """A set in the order of another (`a.keys() & b.keys()`); else Dynamo keeps the order in which items come. Of one
     that the frame was given, or a copy of it, that is Python's: it is noted when somebody goes over it.
     """
-    orderless = {
-        original.__code__,
-        *(cls.set_items.fget.__code__ for cls in (_torchs.SetVariable, _torchs.FrozensetVariable)),
-    }
-    orderless |= {getattr(getattr(_torchs.SetVariable, name, None), "__code__", None) for name in _ORDERLESS}
-
-    class InPythonsOrder(_InPythonsOrder):
-        asking = frozenset(orderless)
+    _InPythonsOrder.asking = frozenset({original.__code__, *_codes_in(generic_jump)})
 
     def init(self: Any, items: Any, **options: Any) -> None:
         original(self, items, **options)
@@ -54,25 +49,46 @@ def _making_set(original: Callable[..., Any]) -> Callable[..., Any]:
             _note_variables(self.items)
         if seen() is None or type(self.items) is not dict or self.python_type() not in (set, frozenset):
             return
-        is_pythons = self.source is not None or type(items) is InPythonsOrder
+        is_pythons = self.source is not None or type(items) is _InPythonsOrder
         if is_pythons and all(one.vt.is_python_constant() for one in self.items):  # others have a guard each
-            self.items = InPythonsOrder(self.items)
+            self.items = _InPythonsOrder(self.items)
 
     return init
 
 
-# What asks for all items and not for their order; `set_items` is watched below.
-_ORDERLESS = ("has_new_items", "debug_repr", "nb_subtract_impl", "nb_inplace_subtract_impl")
+def _codes_in(function: Any) -> list[types.CodeType]:
+    return [one for one in function.__code__.co_consts if isinstance(one, types.CodeType)]
+
+
+# Torch's methods that ask for all items and not for their order. Sets that `_fast_set_method` gives are looked at.
+_ORDERLESS = frozenset(
+    """
+    is_python_constant has_new_items debug_repr sq_length richcompare_impl nb_subtract_impl nb_inplace_subtract_impl
+    _fast_set_method
+    """.split()
+)
+# How these come by them: a container gives what its items give, at any depth.
+_THROUGH = frozenset(
+    """
+    set_items as_python_constant guarded_method realize_and_forward <listcomp> <genexpr> <dictcomp> <setcomp>
+    """.split()
+)
+_VARIABLES = str(Path(_torchs.__file__).parent)
+_OURS = str(Path(__file__).parent)
 
 
 class _InPythonsOrder(dict[Any, Any]):
-    """The items, as Dynamo keeps them. asking: code that may go over them unnoticed."""
+    """The items, as Dynamo keeps them. asking: more code that may go over them unnoticed."""
 
-    asking: frozenset[Any] = frozenset()
+    asking: frozenset[types.CodeType] = frozenset()
 
     def _gone_over(self) -> None:
-        code = sys._getframe(2).f_code
-        if code not in self.asking and not code.co_filename.startswith(_OURS):
+        frame: types.FrameType | None = sys._getframe(2)
+        while frame and (frame.f_code.co_name in _THROUGH or frame.f_code.co_filename.startswith(_OURS)):
+            frame = frame.f_back
+        code = frame.f_code if frame else None
+        is_torchs = code is not None and code.co_filename.startswith(_VARIABLES) and code.co_name in _ORDERLESS
+        if not is_torchs and code not in self.asking:
             _note_variables(dict.__iter__(self))
 
     def __iter__(self) -> Iterator[Any]:
@@ -105,9 +121,6 @@ class _InPythonsOrder(dict[Any, Any]):
         return made
 
 
-_OURS = str(Path(__file__).parent)
-
-
 def _as_set(original: Callable[..., Any]) -> Callable[..., Any]:
     """Methods that Dynamo has Python do (`a.union(b)`)."""
 
@@ -120,19 +133,24 @@ def _as_set(original: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def _watch_pop() -> None:
-    """Which item `pop` takes. Since 2.14 it stands in a table; what it asks for on each version is replaced instead."""
+def _watch_items() -> None:
+    """Which item `pop` takes, and in which order the bytecode makes a set again: items whose hashes collide keep it.
+    Since 2.14 `pop` stands in a table; what it asks for on each version is replaced instead.
+    """
     if "items of sets" in patches.installed():
         return
-    original = _torchs.SetVariable.set_items
+    for kind in (_torchs.SetVariable, _torchs.FrozensetVariable):
+        patches.replace("items of sets", kind, "set_items", property(_asked_for(kind.set_items.fget)))
 
+
+def _asked_for(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def set_items(self: Any) -> Any:
-        found = original.fget(self)
-        if sys._getframe(1).f_code.co_name in ("pop", "call_method"):  # the latter before 2.14, for `pop` alone
+        found = original(self)
+        if sys._getframe(1).f_code.co_name in ("reconstruct", "pop", "call_method"):  # the last before 2.14, for `pop`
             _note_variables(found)
         return found
 
-    patches.replace("items of sets", _torchs.SetVariable, "set_items", property(set_items))
+    return set_items
 
 
 def _putting_back(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,13 +186,16 @@ def note_folded(arguments: Iterable[Any]) -> None:
 
 
 def holds_set(variable: Any) -> bool:
-    """Whether it is a set or a container, at any depth, with one in it."""
-    return any(map(_is_set, deep(variable, items_of)))
+    """Whether it is a set or a container, at any depth, with one in it that is not in the same order everywhere."""
+    return any(map(_is_shuffled, deep(variable, items_of)))
 
 
-def _is_set(variable: Any) -> bool:
+def _is_shuffled(variable: Any) -> bool:
     if is_lazy(variable) or isinstance(variable, ConstantVariable):
-        return any(isinstance(one, (set, frozenset)) for one in deep(constant_of(variable), values_of))
+        found = deep(constant_of(variable), values_of)
+        return any(isinstance(one, (set, frozenset)) and order_of(one) != SAME for one in found)
+    if isinstance(variable := realized(variable), _ANY_SET):
+        return order_of(_values_of_items(variable.items)) != SAME
     # Until 2.14 the text of an ordered set is in the order of Python's.
     return issubclass(type_of(variable), (set, frozenset, OrderedSet))
 
@@ -247,8 +268,12 @@ def type_of(variable: Any) -> type:
 def _note_variables(items: Iterable[Any]) -> None:
     """items: as Dynamo keeps them."""
     if seen() is not None:
-        values = [one.vt for one in items]
-        note_order([one.as_python_constant() if one.is_python_constant() else one for one in values])
+        note_order(_values_of_items(items))
+
+
+def _values_of_items(items: Iterable[Any]) -> list[Any]:
+    values = [one.vt for one in items]
+    return [one.as_python_constant() if one.is_python_constant() else one for one in values]
 
 
 def note_order(items: Iterable[Any]) -> None:
