@@ -63,8 +63,8 @@ def _codes_in(function: Any) -> list[types.CodeType]:
 # Torch's methods that ask for all items and not for their order. Sets that `_fast_set_method` gives are looked at.
 _ORDERLESS = frozenset(
     """
-    is_python_constant has_new_items debug_repr sq_length richcompare_impl nb_subtract_impl nb_inplace_subtract_impl
-    _fast_set_method
+    is_python_constant has_new_items debug_repr nb_subtract_impl nb_inplace_subtract_impl _fast_set_method
+    sq_length sq_length_impl richcompare_impl tp_richcompare_impl issubset issuperset
     """.split()
 )
 # How these come by them: a container gives what its items give, at any depth.
