@@ -30,7 +30,7 @@ from .source_code.digest import source_digest
 from .source_code.facts import fact
 from .source_code.once import looking_once, making_a_key, once_per_key
 from .source_code.packages import function_of_package
-from .source_code.references import meaning
+from .source_code.references import meaning, reach_of
 from .source_code.saying import plain_defaults
 
 __all__ = [
@@ -81,6 +81,7 @@ __all__ = [
     "looking_once",
     "making_a_key",
     "meaning",
+    "reach_of",
     "meta_value",
     "module_of_class",
     "once_per_key",

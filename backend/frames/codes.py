@@ -15,7 +15,7 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from warmgraph.hashing import Uncacheable, encode, said_with, sha256_hex, untraced_texts
+from warmgraph.hashing import Uncacheable, encode, reach_of, said_with, sha256_hex, untraced_texts
 
 from ..torch_api.frames.devices import of_one_device
 from ..torch_api.frames.orders import NEVER, SAME, order_of
@@ -86,13 +86,9 @@ def function_name(function: Any) -> str:
 
 
 def reads_globals(code: types.CodeType) -> bool:
-    """Also those of Python, of which anybody may have put another one there."""
-    return any(one.opname in _OF_GLOBALS for one in dis.get_instructions(code))
-
-
-_OF_GLOBALS = frozenset(
-    "LOAD_GLOBAL LOAD_NAME LOAD_FROM_DICT_OR_GLOBALS STORE_GLOBAL DELETE_GLOBAL IMPORT_NAME".split()
-)
+    """Or code nested in it does; also those of Python, of which anybody may have put another one there."""
+    reach = reach_of(code)
+    return bool(reach.loads or reach.stores or reach.imports)
 
 
 def iterates_over_sets(codes: Iterable[types.CodeType]) -> bool:

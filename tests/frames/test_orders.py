@@ -144,11 +144,8 @@ AS_TEXT = set(_of_both_kinds("""[str(GIVEN)] ; [f"{GIVEN}"]"""))
 ASKED_NEEDLESSLY = set(  # what Dynamo asks for the set as Python has it
     _of_both_kinds("""[bool(GIVEN)] ; [GIVEN is HELPER.known] ; [GIVEN.isdisjoint({"x"})] ; [{"a"}.issubset(GIVEN)]""")
 )
-COPIED = {
-    "list(copy.copy(GIVEN))",
-    "broken(GIVEN)",
-    "broken(FROZEN)",
-}  # the graph breaks there, and another frame gets it
+# The graph breaks there, and another frame gets the copy.
+COPIED = {"list(copy.copy(GIVEN))", "broken(GIVEN)", "broken(FROZEN)"}
 PROGRAM = PROGRAM.replace(
     "GENERATED", "\n".join(f"def {name}(x, a, b, c): return weighed(x, {text})" for name, text in GENERATED.items())
 )

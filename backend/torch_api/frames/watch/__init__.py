@@ -189,13 +189,13 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
-    """An attribute of a live object, of which no value was built: nothing guards it."""
+    """An attribute of a live object, of which no value was built: nothing guards it. Bases go with a class."""
 
     def constant(self: Any) -> Any:
         found = original(self)
         if not callable(found) and self.name not in ("__mro__", "__bases__") and not _names_class_of_torch(self):
             note_chance(f"attribute {self.name} of {type(self.obj).__name__.removesuffix('Variable')}, read at once")
-        return found  # the classes above a class are said with it
+        return found
 
     return constant
 
