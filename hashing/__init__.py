@@ -6,7 +6,7 @@ from .encoding.devices import current_device, device_text, for_current_device
 from .encoding.distributed import describing_once, groups_come_as_inputs, is_of_ranks
 from .encoding.encode import Cause, Uncacheable, encode, importable_name, is_native_enum, sha256_hex
 from .encoding.targets import TORCH_NAMESPACES, is_higher_order, target_made_by_torch
-from .encoding.values import attributes_of, bound_cells, is_named_tuple
+from .encoding.values import attributes_of, bound_cells, in_order, is_named_tuple
 from .key import KEY_VERSION, PART_NAMES, Key, Part
 from .origin import (
     comes_with_torch,
@@ -68,6 +68,7 @@ __all__ = [
     "groups_come_as_inputs",
     "held_tensor",
     "importable_name",
+    "in_order",
     "is_allowed_call",
     "is_generated_by_torch",
     "is_higher_order",

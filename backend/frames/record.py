@@ -11,7 +11,7 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 19
+FORMAT = 20
 _MAX_ITEMS = 2_000_000
 
 

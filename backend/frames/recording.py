@@ -24,6 +24,7 @@ from ..torch_api.frames.orders import hash_seed
 from ..torch_api.frames.plain import Plain, Refused, classes_in, code_to_plain, nested
 from ..torch_api.frames.seen import Seen
 from ..torch_api.frames.sources import (
+    SET_ITEM,
     Live,
     Source,
     SourceTable,
@@ -110,6 +111,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     given_up = [value for value, _ in seen.untraced.values() if isinstance(value, torch.Tensor)]
     followed, of_packages = said_beside([*untraced_values, *given_up], seen)
     look.ordered = iterates_over_sets((frame.code, *seen.inlined, *followed)) or makes_sets(followed) or seen.shuffled
+    table.sets_by = None if look.ordered or SET_ITEM in loaded else live
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts, made=False) for guard in unguarded)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
@@ -318,8 +320,7 @@ def _loaded(bytecode: types.CodeType) -> set[str]:
 def _refuse_others_globals(bytecode: types.CodeType, frame: Frame, made: set[str], table: SourceTable) -> None:
     """made: names of globals that a restore puts there."""
     dynamos = {name for name in bytecode.co_names if name.startswith("__") and not name.endswith("__")}
-    others = dynamos - made - set(frame.code.co_names)
-    left = left_by_dynamo(frame.globals)
+    left, others = left_by_dynamo(frame.globals), dynamos - made - set(frame.code.co_names)
     if any(one.opname == "LOAD_GLOBAL" and one.argval in left for one in dis.get_instructions(bytecode)):
         raise Refused("it loads what assume_constant_result gave, which Dynamo left among its globals")
     if dynamo.refers_to_others(table, made) or any(name in frame.globals for name in others):

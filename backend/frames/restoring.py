@@ -74,7 +74,7 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
                 put(name, _named(*data))
             elif kind == "scope":
                 put(name, globals_of(*data))
-        sources = read_sources(record.sources, rename)
+        sources = read_sources(record.sources, rename, live)
         if record.optimizers:  # before the values are looked at, some of which this makes
             _refuse_other_program(record, around)
             for number, calls in record.optimizers:

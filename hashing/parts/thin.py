@@ -6,10 +6,12 @@ code. What torch asks of the tensor itself while it compiles must be torch's to 
 
 from __future__ import annotations
 
+import dis
 import types
 from typing import Any
 
 import torch
+from torch._C import DisableTorchFunctionSubclass
 
 from ..encoding.encode import Uncacheable, encode, importable_name
 from ..origin import is_torch_or_stdlib
@@ -38,6 +40,7 @@ def thin_text(tensor: torch.Tensor) -> str:
         raise Uncacheable(f"an input of tensor subclass {name}, which has no __tensor_flatten__ to see what it holds")
     answered = [member for base in own for member in vars(base) if member not in _HARMLESS]
     shadows = [member for member in answered if hasattr(torch.nn.Parameter, member) or member == "__getattr__"]
+    shadows = [member for member in shadows if not all(_hands_on(base, member) for base in own)]
     if shadows or not is_torch_or_stdlib(type(kind).__module__):
         raise Uncacheable(
             f"an input of tensor subclass {name}, which has no __tensor_flatten__ to see what it holds, and answers "
@@ -45,6 +48,43 @@ def thin_text(tensor: torch.Tensor) -> str:
         )
     functions = [vars(base)["__torch_function__"] for base in own if "__torch_function__" in vars(base)]
     return f"{name} {encode([_function_text(function, name) for function in functions])}"
+
+
+def _hands_on(kind: type, name: str) -> bool:
+    """Whether `kind` has no such member, or a property that asks the tensor itself (torchvision's `tv_tensors` do, to
+    spare a `__torch_function__`). Its code is compared with that of properties which do nothing else.
+    """
+    if name not in vars(kind):
+        return True
+    getter = vars(kind)[name].fget if type(vars(kind)[name]) is property else None
+    if not isinstance(getter, types.FunctionType) or vars(kind)[name].fset is not None:
+        return False
+    spaces = (getter.__globals__, getter.__builtins__)
+    if getter.__code__.co_freevars != ("__class__",) or getter.__closure__[0].cell_contents is not kind:
+        return False
+    if any("super" in space and space["super"] is not super for space in spaces):
+        return False
+    is_torchs = getter.__globals__.get("DisableTorchFunctionSubclass") is torch._C.DisableTorchFunctionSubclass
+    known = [_HandingOn.at_once, _HandingOn.without_torch_function][: 1 + is_torchs]
+    note_functions([getter])
+    return _what_runs(getter.__code__) in [_what_runs(one.__code__, name) for one in known]
+
+
+class _HandingOn(torch.Tensor):
+    """How such a getter is written: for `shape`."""
+
+    def at_once(self) -> Any:
+        return super().shape
+
+    def without_torch_function(self) -> Any:
+        with DisableTorchFunctionSubclass():
+            return super().shape
+
+
+def _what_runs(code: types.CodeType, name: str = "shape") -> list[Any]:
+    """name: stands in the place of `shape`."""
+    ran = [(one.opname, name if one.argval == "shape" else one.argval) for one in dis.get_instructions(code)]
+    return [getattr(code, "co_exceptiontable", b""), *ran]
 
 
 def _function_text(function: Any, name: str) -> str:

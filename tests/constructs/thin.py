@@ -5,6 +5,7 @@ PyTorch's own: dynamo/test_subclasses.py (`test_torch_function_*`, `test_tensor_
 
 import torch
 from harness import case
+from torch._C import DisableTorchFunctionSubclass
 from two_tensors import numbers
 
 
@@ -80,6 +81,26 @@ class Linear(torch.nn.Module):
         return torch.nn.functional.linear(x, self.weight.to(x.dtype) * self.weight.scale).sum(-1) + self.bias.sum()
 
 
+class Image(torch.Tensor):
+    """torchvision's: properties that ask the tensor itself, and results that are plain tensors."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        with DisableTorchFunctionSubclass():
+            found = func(*args, **kwargs or {})
+        return found.as_subclass(torch.Tensor) if isinstance(found, cls) else found
+
+    @property
+    def shape(self):
+        with DisableTorchFunctionSubclass():
+            return super().shape
+
+    @property
+    def device(self, *args, **kwargs):
+        with DisableTorchFunctionSubclass():
+            return super().device
+
+
 class Layer(torch.nn.Module):
     def __init__(self, kind, requires_grad=False):
         super().__init__()
@@ -102,6 +123,13 @@ def a_subclass_without_flatten(way):
 def a_subclass_with_torch_function(way):
     """Its `__torch_function__` is traced into the graph."""
     return way.compile(lambda x: torch.Tensor.add(x, 1).cos())(numbers().as_subclass(Shouting))
+
+
+@case()
+def an_image_of_torchvisions(way):
+    """Its size, and what is made of it; at two sizes."""
+    compiled = way.compile(lambda x: (x * x.shape[0]).sin() + torch.ones(x.shape, device=x.device))
+    return [compiled(numbers(rows).as_subclass(Image)) for rows in (3, 5)]
 
 
 @case()

@@ -6,7 +6,9 @@ import torch
 from probe import args, put, set_
 
 SOURCE = """
+import enum
 import torch
+from torch._C import DisableTorchFunctionSubclass
 FACTOR, LIST, TABLE = 2.0, [1.0], {"by": 3.0}
 class Options:
     gain = 4.0
@@ -52,6 +54,36 @@ class Replaced(Plain):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         found = super().__torch_function__(func, types, args, kwargs or {})
         return found - 7 if func is torch.mul else found
+class Format(enum.Enum):
+    XYXY = 1
+    XYWH = 2
+KEPT, WHOLE = {torch.Tensor.clone, torch.Tensor.to, torch.Tensor.detach, torch.Tensor.add}, False
+class Boxes(torch.Tensor):
+    @staticmethod
+    def __new__(cls, data, format=Format.XYXY, size=(4, 6)):
+        made = data.as_subclass(cls)
+        made.format, made.canvas_size = format, size
+        return made
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if isinstance(func, torch._ops.OpOverload):  # Inductor's fallbacks, when the graph is called
+            return func(*(one.as_subclass(torch.Tensor) if isinstance(one, cls) else one for one in args))
+        with DisableTorchFunctionSubclass(): found = func(*args, **kwargs or {})
+        if WHOLE or (func in KEPT and isinstance(args[0], cls)): return found.as_subclass(cls)
+        return found.as_subclass(torch.Tensor) if isinstance(found, cls) else found
+    @property
+    def shape(self):
+        with DisableTorchFunctionSubclass(): return super().shape
+    @property
+    def ndim(self):
+        with DisableTorchFunctionSubclass():
+            return super().ndim
+    @property
+    def dtype(self): return super().dtype
+def of_boxes(x, w):
+    scale = 3 if w.format in {Format.XYXY} else 5
+    return torch.mul(w, x) * w.shape[0] * w.canvas_size[0] * w.ndim * scale + (1 if w.dtype == torch.float32 else 2)
+def kind_of_boxes(x, w): return x * (2 if isinstance(w.add(1), Boxes) else 3) * (5 if isinstance(w.exp(), Boxes) else 7)
 def times(x, w): return torch.mul(x, w)
 def chunks(x, w): return [x[:2] * part for part in torch.chunk(w, 2)]
 def reads(x, w): return x * w.scale
@@ -127,3 +159,25 @@ function("model", "a plain weight", args=lambda s: (torch.arange(4.0),), change=
     "weight", torch.nn.Parameter(torch.full((4,), 3.0), requires_grad=False)))  # fmt: skip
 function("times", "how it is moved", "super().to(", "super().to( ", agrees=True, after=False)
 function("times", "nothing, and it counts", made=given("Counts"), random=True, refused="changes what it reads")
+
+
+def boxes(format: str = "XYXY", size: tuple[int, int] = (4, 6)):
+    return lambda scene: (torch.arange(4.0), scene.m.Boxes(torch.ones(4), scene.m.Format[format], size))
+
+
+# As torchvision's `tv_tensors`, whose properties ask the tensor itself.
+BOXES = {"made": boxes(), "after": False}
+unchanged("of_boxes", made=boxes())
+unchanged("kind_of_boxes", made=boxes())
+function("of_boxes", "their format", change=args(boxes("XYWH")), **BOXES)
+function("of_boxes", "their canvas", change=args(boxes(size=(5, 6))), **BOXES)
+function("of_boxes", "what a property asks", "return super().ndim", "return super().ndim + 1", **BOXES)
+function("of_boxes", "another property", "super().shape", "super().shape * 2", agrees=True, **BOXES)
+function("of_boxes", "a property is replaced", change=lambda s: setattr(
+    s.m.Boxes, "ndim", property(lambda self: 9)), **BOXES)  # fmt: skip
+function("of_boxes", "a property is gone", change=lambda s: delattr(s.m.Boxes, "ndim"), agrees=True, **BOXES)
+function("of_boxes", "a property is added", change=lambda s: setattr(
+    s.m.Boxes, "grad_fn", property(lambda self: None)), agrees=True, **BOXES)  # fmt: skip
+function("kind_of_boxes", "what is kept", change=lambda s: s.m.KEPT.discard(torch.Tensor.add), **BOXES)
+function("kind_of_boxes", "what is kept, too", change=lambda s: s.m.KEPT.add(torch.Tensor.exp), **BOXES)
+function("kind_of_boxes", "all is kept", change=set_("m.WHOLE", True), **BOXES)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._C import DisableTorchFunctionSubclass
 from warmgraph.hashing import Uncacheable
 from warmgraph.hashing.parts.thin import thin_text
 
@@ -74,6 +75,73 @@ def clocked(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None
 def test_one_that_answers_in_torchs_place_is_refused(members: dict[str, Any]) -> None:
     with pytest.raises(Uncacheable, match="Made"):
         of(**members)
+
+
+class Asks(torch.Tensor):
+    """As torchvision's `tv_tensors`: properties that ask the tensor itself."""
+
+    @property
+    def shape(self) -> Any:
+        with DisableTorchFunctionSubclass():
+            return super().shape
+
+    @property
+    def device(self, *args: Any, **kwargs: Any) -> Any:
+        with DisableTorchFunctionSubclass():
+            return super().device
+
+    @property
+    def dtype(self) -> Any:
+        return super().dtype
+
+
+class AsksForMore(Asks):
+    @property
+    def ndim(self) -> Any:
+        return super().ndim + 1
+
+
+class AsksForOther(Asks):
+    @property
+    def ndim(self) -> Any:
+        return super().itemsize
+
+
+class AsksOutside(Asks):
+    @property
+    def ndim(self) -> Any:
+        return super(torch.Tensor, self).ndim
+
+
+class Sets(Asks):
+    ndim = property(Asks.dtype.fget, lambda self, value: None)
+
+
+class Borrows(Asks):
+    dtype = Asks.dtype
+
+
+def test_a_property_that_asks_the_tensor_itself_is_none() -> None:
+    assert "Asks" in thin_text(torch.ones(2).as_subclass(Asks))
+
+
+@pytest.mark.parametrize(
+    "kind", [AsksForMore, AsksForOther, AsksOutside, Sets, Borrows], ids=lambda kind: kind.__name__
+)
+def test_one_that_does_more_is(kind: type[torch.Tensor]) -> None:
+    with pytest.raises(Uncacheable, match="in torch's place"):
+        thin_text(torch.ones(2).as_subclass(kind))
+
+
+def test_what_it_calls_torchs_may_be_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name that turns its `__torch_function__` off, and Python's `super`."""
+    monkeypatch.setitem(globals(), "super", lambda *args: Asks)
+    with pytest.raises(Uncacheable, match="shape"):
+        thin_text(torch.ones(2).as_subclass(Asks))
+    monkeypatch.delitem(globals(), "super")
+    monkeypatch.setitem(globals(), "DisableTorchFunctionSubclass", torch.no_grad)
+    with pytest.raises(Uncacheable, match="shape, device in"):
+        thin_text(torch.ones(2).as_subclass(Asks))
 
 
 class Meta(type(torch.Tensor)):  # type: ignore[misc]

@@ -39,6 +39,7 @@ def one_text(sources: Sequence[Source], look: Looking, *, names: bool) -> str:
         groups.setdefault(id(cell), []).append(f"own cell {number}")
     cells: dict[int, list[tuple[str, types.CellType]]] = {}  # of an object's class, by its id
     counts: dict[int, bool] = {}  # by the id of a root
+    numbers: dict[str, str] = {}  # by names, in which items of sets have other places in another process
     for source, root in with_roots(sources):
         if id(root) not in counts:
             counts[id(root)] = is_of_frame(root) and (not is_dynamos(root) or is_imported(root))
@@ -49,8 +50,9 @@ def one_text(sources: Sequence[Source], look: Looking, *, names: bool) -> str:
             type(value) in _PLAIN and not (names and type(value) in (str, int, float, complex, bytes))
         ):
             continue
-        groups.setdefault(id(value), []).append(str(source.name))
-        for name, cell in _cells(str(source.name), value, cells):  # one that is known leaves no source
+        number = numbers.setdefault(str(source.name), str(len(numbers)))
+        groups.setdefault(id(value), []).append(number)
+        for name, cell in _cells(number, value, cells):  # one that is known leaves no source
             groups.setdefault(id(cell), []).append(name)
     text = "\n".join(sorted(" ".join(sorted(set(group))) for group in groups.values() if len(set(group)) > 1))
     return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]

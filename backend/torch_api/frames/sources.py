@@ -14,11 +14,13 @@ from typing import Any
 from torch._dynamo import guards as dynamo_guards
 from torch._dynamo import source as dynamo
 from torch._guards import ChainedSource, Source, TracingContext, tracing
+from warmgraph.hashing import in_order
 
 from .plain import Plain, Refused, from_plain, to_plain
 
 __all__ = [
     "ChainedSource",
+    "SET_ITEM",
     "GlobalSource",
     "Live",
     "LocalSource",
@@ -48,9 +50,13 @@ _CLASSES: dict[str, Any] = {name: getattr(dynamo, name) for name in _NAMES.split
 
 
 class SourceTable:
-    """Sources by number, each once; a source's base has a smaller number."""
+    """Sources by number, each once; a source's base has a smaller number.
+
+    sets_by: reads sets of which nobody saw the order, if there are any.
+    """
 
     def __init__(self) -> None:
+        self.sets_by: Live | None = None
         self.rows: list[Plain] = []
         self._numbers: dict[Source, int] = {}
 
@@ -75,6 +81,8 @@ class SourceTable:
         kind = type(source).__name__
         if _CLASSES.get(kind) is not type(source):
             raise Refused(f"a source of {kind}: {source.name}")
+        if self.sets_by is not None and isinstance(source, _ItemOfSet) and _is_set(found := self.sets_by(source.base)):
+            return [_NAMED_ITEM, ["source", self.number(source.base)], to_plain(_position(found, source.index))]
         row: list[Any] = [kind]
         is_slice = isinstance(source, dynamo.GetItemSource) and source.index_is_slice
         for field in _fields(kind):
@@ -97,11 +105,39 @@ def _fields(kind: str) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(_CLASSES[kind]) if field.init)
 
 
-def read_sources(rows: Sequence[Plain], rename: Mapping[str, str]) -> list[Source]:
+# The item of a set by its place in the order of what they are called: Dynamo's source has the place in Python's order,
+# which is another one in each process.
+SET_ITEM = "set_getitem"  # so the bytecode takes one
+_ItemOfSet = dynamo.NonSerializableSetGetItemSource
+_NAMED_ITEM = "NamedItemOfSet"
+
+
+def _is_set(value: Any) -> bool:
+    return type(value) in (set, frozenset)
+
+
+def _position(items: Any, number: int) -> int:
+    """Among the named ones, of the item that comes as `number` in Python's order."""
+    wanted = [*items][number]
+    return next(position for position, item in enumerate(in_order(items)) if item is wanted)
+
+
+def _item_of_set(base: Source, position: int, live: Live) -> Source:
+    items = live(base)
+    if not _is_set(items) or not 0 <= position < len(items):
+        raise Refused(f"{base.name} is no set of so many items")
+    wanted = in_order(items)[position]
+    return _ItemOfSet(base, next(number for number, item in enumerate(items) if item is wanted))
+
+
+def read_sources(rows: Sequence[Plain], rename: Mapping[str, str], live: Live) -> list[Source]:
     """rename: globals that Dynamo installed, as they are called in this process. Raises Refused."""
     made: list[Source] = []
     with tracing(TracingContext(None)):  # one kind of source adds a guard to the trace that makes it
         for kind, *values in rows:
+            if kind == _NAMED_ITEM:
+                made.append(_item_of_set(*[_argument(item, made) for item in values], live))
+                continue
             cls = _CLASSES.get(kind)
             if cls is None:
                 raise Refused(f"a source of {kind!r:.40}")

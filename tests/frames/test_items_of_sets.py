@@ -1,0 +1,102 @@
+"""Sets of classes, functions and members of enums: Dynamo guards each item by its place, another in each process."""
+
+from __future__ import annotations
+
+import pytest
+
+ASKED = """
+Kind.TWO in KINDS ; kind in KINDS ; kind not in FROZEN ; type(module) in CLASSES ; Helper in HELPER.classes
+torch.Tensor.add in METHODS ; helped in FUNCTIONS ; KINDS == EQUAL ; kind in TABLE["kinds"] ; KINDS >= {kind}
+kind in KINDS and type(module) in CLASSES ; len(CLASSES) == 5
+[k for k in (Kind.ONE, Kind.FIVE) if k in KINDS] == [Kind.ONE] ; (kind, type(module)) in PAIRS
+KINDS.issuperset([kind]) ; kind in KINDS | {Kind.FIVE} ; kind in KINDS - {Kind.ONE}
+"""
+GONE_OVER = """
+[k.value for k in KINDS] ; [next(iter(KINDS)).value] ; [k.value for k in KINDS - {Kind.ONE}]
+[len(c.__name__) for c in CLASSES] ; [k.value for k in KINDS & EQUAL] ; [k.value for k in {*KINDS}]
+[set(KINDS).pop().value] ; [k.value for k in TABLE["kinds"]] ; [len(f.__name__) for f in FUNCTIONS]
+[k.value for k in {k: 1 for k in KINDS}] ; [k.value for k in sorted(KINDS, key=len_of)] ; [k.value for k in FROZEN]
+[m.__name__.__len__() for m in METHODS] ; [k.value for k, _ in PAIRS] ; [k.value for k in given_back()]
+"""
+PROGRAM = """
+import enum, json, os, warnings
+warnings.simplefilter("ignore")
+import torch, warmgraph
+from warmgraph.cache import journal_dir, read, settings
+torch._inductor.config.fallback_by_default = True
+class Kind(enum.Enum):
+    ONE, TWO, THREE, FOUR, FIVE, SIX = range(6)
+class Helper: pass
+class Longer(Helper): pass
+def helped(): pass
+def helped_more(): pass
+def helped_most_of_all(): pass
+KINDS, EQUAL = {Kind.ONE, Kind.TWO, Kind.THREE, Kind.FOUR}, {Kind.FOUR, Kind.THREE, Kind.TWO, Kind.ONE}
+FROZEN = frozenset(KINDS)
+CLASSES = {torch.nn.Linear, torch.nn.Conv2d, Helper, Longer, torch.nn.LayerNorm}
+METHODS = {torch.Tensor.add, torch.Tensor.mul, torch.Tensor.clone, torch.Tensor.exp}
+FUNCTIONS = {helped, helped_more, helped_most_of_all}
+PAIRS = {(Kind.ONE, torch.nn.Linear), (Kind.TWO, torch.nn.Conv2d), (Kind.THREE, Helper)}
+TABLE = {"kinds": set(KINDS)}
+CHANGED = {Helper, torch.nn.Linear, int}
+HELPER = Helper()
+HELPER.classes = {Helper, Longer, int}
+def len_of(kind): return len(kind.name)
+def given_back(): return KINDS - {Kind.TWO}
+def weighed(x, found):
+    for number in found if isinstance(found, list) else [found]: x = x * 3 + int(number)
+    return x
+def gives_rest(x, kind, module): return x + 1, CLASSES - {Helper}, METHODS & {torch.Tensor.add, torch.Tensor.exp}
+def gives_more(x, kind, module): return x + 1, FUNCTIONS | {len_of}
+def gives_one(x, kind, module): return x + 1, CLASSES - {torch.nn.Linear, Helper, Longer, torch.nn.Conv2d}
+def gives_some(x, kind, module): return x + 1, {torch.nn.Linear, Helper} & CLASSES
+def gives_first(x, kind, module): return x + 1, [c for c in (Longer, Helper) if c in CLASSES]
+def gives_changed(x, kind, module):
+    CHANGED.discard(Helper)
+    CHANGED.add(Longer)
+    return x + len(CHANGED), CHANGED
+def gives_back(x, kind, module): return x + 1, KINDS - {Kind.FIVE}, [*KINDS][0]
+CASES
+found = {}
+module = torch.nn.Linear(2, 2)
+for name, case in sorted(globals().items()):
+    if name.startswith(("case", "gives")):
+        values = []
+        for backend in ("warmgraph", "eager"):
+            torch._dynamo.reset()
+            CHANGED = {Helper, torch.nn.Linear, int}
+            got = torch.compile(case, backend=backend)(torch.ones(2), Kind.ONE, module)
+            shown = [sorted(map(str, one)) if isinstance(one, set) else str(one) for one in got]
+            values.append(shown if isinstance(got, tuple) else got.tolist())
+        found[name] = values
+warmgraph.flush()
+outcomes = {}
+for event in read(journal_dir(settings())):
+    if event["pid"] == os.getpid() and event["outcome"] in ("restored", "traced"):
+        outcomes.setdefault(event["function"], []).append([event["outcome"], event["reason"], event["detail"]])
+print(json.dumps({"found": found, "outcomes": outcomes}))
+"""
+
+
+def _named(texts: str, what: str) -> dict[str, str]:
+    found = [text for line in texts.strip().split("\n") for text in line.split(" ; ")]
+    return {f"case_{what}_{number}": text for number, text in enumerate(found)}
+
+
+CASES = _named(ASKED, "asked") | _named(GONE_OVER, "gone")
+PROGRAM = PROGRAM.replace(
+    "CASES", "\n".join(f"def {name}(x, kind, module): return weighed(x, {text})" for name, text in CASES.items())
+)
+
+
+@pytest.mark.exhaustive
+def test_an_item_is_known_by_its_name_where_nobody_saw_the_order(run_python):
+    """Asked whether something is in it, a set is what it is in any order; gone over, it is this process's."""
+    seeds = [run_python(PROGRAM, PYTHONHASHSEED=seed) for seed in ("1", "2", "3", "4")]
+    for found in seeds:
+        assert {CASES.get(name, name): v for name, v in found["found"].items() if v[0] != v[1]} == {}
+    refused = {name for name, events in seeds[0]["outcomes"].items() if events[0][1] == "not-restorable"}
+    assert {CASES[name] for name in refused if name.startswith("case_asked")} <= {"(kind, type(module)) in PAIRS"}
+    for found in seeds[1:]:
+        traced = {name for name, events in found["outcomes"].items() if events[0][0] != "restored"} - refused
+        assert {CASES[name]: found["outcomes"][name] for name in traced if name.startswith("case_asked")} == {}
