@@ -221,6 +221,8 @@ class Values:
             if value.__name__ in STATEFUL or (name.startswith("sys.") and name not in HARMLESS):
                 raise Refused(f"{name}() differs from process to process")
             return f"builtin:{name}{marks_of(value)}"
+        if isinstance(value, types.MethodWrapperType) and isinstance(value.__self__, DESCRIPTORS):
+            return f"{self.identity(value.__self__)}.{value.__name__}"  # what a `__torch_function__` gets for `x.shape`
         if isinstance(value, DESCRIPTORS):
             return f"descriptor:{name_of(value.__objclass__)}.{value.__name__}"
         if isinstance(value, (compat.OpOverload, compat.OpOverloadPacket)):

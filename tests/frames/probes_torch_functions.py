@@ -44,6 +44,11 @@ class Asks(torch.nn.Parameter):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         found = super().__torch_function__(func, types, args, kwargs or {})
         return found * OPTIONS.gain if func is torch.mul else found
+class Picks(Plain):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        found = super().__torch_function__(func, types, args, kwargs or {})
+        return found * 3 if func in PICKED else found
 class Counts(Plain):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -54,6 +59,8 @@ class Replaced(Plain):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         found = super().__torch_function__(func, types, args, kwargs or {})
         return found - 7 if func is torch.mul else found
+PICKED = {torch.mul, torch.exp, torch.Tensor.add, torch.Tensor.sub}
+def picks(x, w): return torch.mul(x, w) * w.ndim + torch.exp(w) * w.shape[0]
 class Format(enum.Enum):
     XYXY = 1
     XYWH = 2
@@ -129,6 +136,7 @@ unchanged("chunks", made=given("Chunks"))
 unchanged("reads")
 unchanged("gives", made=given("Plain"))
 unchanged("asks")
+unchanged("picks", made=given("Picks"))
 unchanged("both", made=given("Doubles", "Asks"))
 unchanged("model", args=lambda scene: (torch.arange(4.0),))
 unchanged("times", "other data", change=args(given(data="torch.full((4,), 3.0)")))
@@ -181,3 +189,8 @@ function("of_boxes", "a property is added", change=lambda s: setattr(
 function("kind_of_boxes", "what is kept", change=lambda s: s.m.KEPT.discard(torch.Tensor.add), **BOXES)
 function("kind_of_boxes", "what is kept, too", change=lambda s: s.m.KEPT.add(torch.Tensor.exp), **BOXES)
 function("kind_of_boxes", "all is kept", change=set_("m.WHOLE", True), **BOXES)
+
+function("picks", "another function", "PICKED = {torch.mul", "PICKED = {torch.sin", made=given("Picks"))
+function("picks", "one less", change=lambda s: s.m.PICKED.discard(torch.exp), made=given("Picks"), after=False)
+function("picks", "one more", change=lambda s: s.m.PICKED.add(
+    torch.Tensor.mul), made=given("Picks"), agrees=True, after=False)  # fmt: skip

@@ -5,9 +5,12 @@ from __future__ import annotations
 import cProfile
 import enum
 import importlib.util
+import io
 import json
+import logging
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,69 @@ def test_users_code_is_seen_and_librarys_is_not():
     assert "dumps" not in names
     assert "Linear" not in names
     assert "__contains__" not in names
+
+
+class Captured(io.StringIO):
+    """What wandb, rich and notebooks put in the place of standard output and error."""
+
+    def write(self, text):
+        return super().write(shown(text, 2))
+
+
+def shown(text, depth):
+    return shown(text, depth - 1) if depth else helper() + text
+
+
+@pytest.fixture
+def log(request):
+    """A logger whose lines end in code of the user's."""
+    found, handler = logging.getLogger(request.node.name), logging.StreamHandler(Captured())
+    found.propagate = False
+    found.addHandler(handler)
+    return found
+
+
+def test_what_writes_a_log_line_or_a_warning_does_not_count(log, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Captured())
+    monkeypatch.setattr(warnings, "showwarning", lambda message, *where: sys.stderr.write(str(message)))
+    found = []
+    with noting(found), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        log.warning("a line")
+        warnings.warn("another", stacklevel=1)
+        log.warning("a third")
+    assert [*map(name_of, found)] == []
+    assert sys.stderr.getvalue().startswith("low")
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_code_that_runs_otherwise_as_well_does(log, before):
+    """Whichever comes first."""
+    found = []
+    with noting(found):
+        if before:
+            helper()
+        log.warning("a line")
+        if not before:
+            helper()
+    names = " ".join(map(name_of, found))
+    assert "helper" in names
+    assert "__format__" in names
+    assert "shown" not in names
+    assert "write" not in names
+
+
+def test_a_trace_within_a_handler_is_a_trace(log):
+    found = []
+
+    class Tracing(logging.Handler):
+        def emit(self, record):
+            with noting(found):
+                helper()
+
+    log.addHandler(Tracing())
+    log.warning("a line")
+    assert "helper" in " ".join(map(name_of, found))
 
 
 def test_what_runs_in_a_pause_does_not_count():

@@ -63,6 +63,10 @@ def to_plain(value: Any) -> Plain:
         name = value.__name__
         if getattr(cls, name, None) == value:
             return ["method", [to_plain(cls), name]]
+    if kind is types.MethodWrapperType and type(value.__self__) is types.GetSetDescriptorType:
+        getter = [to_plain(value.__self__.__objclass__), value.__self__.__name__]  # `torch.Tensor.shape.__get__`
+        if value.__name__ == "__get__" and _getter(getter) == value:
+            return ["getter", getter]
     if kind is types.FunctionType and _does_nothing(value):
         return ["nothing", None]
     if isinstance(value, type) and stands_by_name(value):
@@ -144,6 +148,15 @@ def _method(content: Plain) -> Any:
     return found
 
 
+def _getter(content: Plain) -> Any:
+    """Of a class in C, how it finds an attribute."""
+    cls, name = from_plain(content[0]), content[1]
+    found = vars(cls).get(name)
+    if type(found) is not types.GetSetDescriptorType:
+        raise Refused(f"{cls.__qualname__}.{name} is no attribute of objects in C")
+    return found.__get__
+
+
 def classes_in(value: Any) -> Iterator[type]:
     """Classes that a code object names as constants, or a method of such a class."""
     if isinstance(value, (tuple, frozenset)):
@@ -211,4 +224,5 @@ _READ: dict[str, Any] = {
     "globals": _globals,
     "nothing": lambda content: types.FunctionType(_NOTHING, {}),
     "method": _method,
+    "getter": _getter,
 }

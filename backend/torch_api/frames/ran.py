@@ -12,10 +12,13 @@ import cProfile
 import functools
 import gc
 import importlib
+import logging
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,9 @@ _COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool_
 _OF_DATACLASSES = (("__class__",), ("hash",))  # what the code that `dataclasses` generates asks for first
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
 BUSY = "another profiler"  # nobody knows what ran
+# What these call writes a log line or a warning, and nothing of it comes back: whose handler or standard output it is
+# (wandb, rich) does not matter.
+_REPORTING = (logging.Logger.callHandlers.__code__, warnings._showwarnmsg.__code__)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -94,18 +100,51 @@ def _profiled() -> Watching:
     profiler = cProfile.Profile(builtins=False)
 
     def codes() -> list[types.CodeType]:
-        return [entry.code for entry in profiler.getstats() if isinstance(entry.code, types.CodeType)]
+        stats = [entry for entry in profiler.getstats() if isinstance(entry.code, types.CodeType)]
+        reports = _only_reports(stats)
+        return [entry.code for entry in stats if id(entry.code) not in reports]
 
     return profiler.enable, profiler.disable, codes
+
+
+def _only_reports(stats: Sequence[Any]) -> set[int]:
+    """Ids of code that was only called to write a log line or a warning. stats: of the profiler, who called whom."""
+    called = {id(entry.code): entry for entry in stats}
+    first = {id(code) for code in _REPORTING} & called.keys()
+    found, waiting = set[int](), [*first]
+    while waiting:
+        inner = {id(one.code) for one in called[waiting.pop()].calls or ()} & called.keys()
+        waiting += inner - found - first
+        found |= inner - first
+    while True:  # without those that others call as well
+        calls: Counter[int] = Counter()
+        for caller in found | first:
+            calls.update({id(one.code): one.callcount for one in called[caller].calls or ()})
+        others = {code for code in found if calls[code] < called[code].callcount}
+        if not others:
+            return found
+        found -= others
+
+
+def _reports_around(frame: types.FrameType | None) -> int:
+    """How many log lines and warnings are being written by what called this."""
+    count = 0
+    while frame is not None:
+        count += any(frame.f_code is code for code in _REPORTING)
+        frame = frame.f_back
+    return count
 
 
 def _monitored() -> Watching:
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
     thread, found, is_whole = threading.get_ident(), set(), True
+    around = _reports_around(sys._getframe())
 
     def note(code: types.CodeType, offset: int) -> Any:
-        if threading.get_ident() != thread:
-            return None
+        file = code.co_filename
+        own = not comes_with_torch(file) and not _is_of_what_torch_runs(file)
+        if threading.get_ident() != thread or (own and _reports_around(sys._getframe(1)) > around):
+            return None  # elsewhere it counts
         found.add(code)
         return monitoring.DISABLE
 
