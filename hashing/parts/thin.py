@@ -14,6 +14,7 @@ import torch
 from torch._C import DisableTorchFunctionSubclass
 
 from ..encoding.encode import Uncacheable, encode, importable_name
+from ..encoding.values import bound_cells
 from ..origin import is_torch_or_stdlib
 from ..source_code.digest import note_functions, source_digest
 from ..source_code.references import meaning, reach_of
@@ -59,10 +60,9 @@ def _hands_on(kind: type, name: str) -> bool:
     getter = vars(kind)[name].fget if type(vars(kind)[name]) is property else None
     if not isinstance(getter, types.FunctionType) or vars(kind)[name].fset is not None:
         return False
-    spaces = (getter.__globals__, getter.__builtins__)
-    if getter.__code__.co_freevars != ("__class__",) or getter.__closure__[0].cell_contents is not kind:
+    if bound_cells(getter) != {"__class__": kind}:
         return False
-    if any("super" in space and space["super"] is not super for space in spaces):
+    if "super" in getter.__globals__ or getter.__builtins__.get("super") is not super:
         return False
     is_torchs = getter.__globals__.get("DisableTorchFunctionSubclass") is torch._C.DisableTorchFunctionSubclass
     known = [_HandingOn.at_once, _HandingOn.without_torch_function][: 1 + is_torchs]
@@ -70,7 +70,7 @@ def _hands_on(kind: type, name: str) -> bool:
     return _what_runs(getter.__code__) in [_what_runs(one.__code__, name) for one in known]
 
 
-class _HandingOn(torch.Tensor):
+class _HandingOn(torch.Tensor):  # type: ignore[misc]
     """How such a getter is written: for `shape`."""
 
     def at_once(self) -> Any:

@@ -50,9 +50,9 @@ def one_text(sources: Sequence[Source], look: Looking, *, names: bool) -> str:
             type(value) in _PLAIN and not (names and type(value) in (str, int, float, complex, bytes))
         ):
             continue
-        number = numbers.setdefault(str(source.name), str(len(numbers)))
-        groups.setdefault(id(value), []).append(number)
-        for name, cell in _cells(number, value, cells):  # one that is known leaves no source
+        place = numbers.setdefault(str(source.name), str(len(numbers)))
+        groups.setdefault(id(value), []).append(place)
+        for name, cell in _cells(place, value, cells):  # one that is known leaves no source
             groups.setdefault(id(cell), []).append(name)
     text = "\n".join(sorted(" ".join(sorted(set(group))) for group in groups.values() if len(set(group)) > 1))
     return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]

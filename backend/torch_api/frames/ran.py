@@ -102,7 +102,7 @@ def _profiled() -> Watching:
     def codes() -> list[types.CodeType]:
         stats = [entry for entry in profiler.getstats() if isinstance(entry.code, types.CodeType)]
         reports = _only_reports(stats)
-        return [entry.code for entry in stats if id(entry.code) not in reports]
+        return [code for entry in stats if id(code := entry.code) not in reports and isinstance(code, types.CodeType)]
 
     return profiler.enable, profiler.disable, codes
 

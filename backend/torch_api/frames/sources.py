@@ -136,7 +136,8 @@ def read_sources(rows: Sequence[Plain], rename: Mapping[str, str], live: Live) -
     with tracing(TracingContext(None)):  # one kind of source adds a guard to the trace that makes it
         for kind, *values in rows:
             if kind == _NAMED_ITEM:
-                made.append(_item_of_set(*[_argument(item, made) for item in values], live))
+                base, position = (_argument(item, made) for item in values)
+                made.append(_item_of_set(base, position, live))
                 continue
             cls = _CLASSES.get(kind)
             if cls is None:
