@@ -51,6 +51,8 @@ def _is_where_it_belongs(top: str) -> bool:
     loaded = sys.modules.get(top)
     spec = getattr(loaded, "__spec__", None) or (importlib.util.find_spec(top) if loaded is None else None)
     origin = getattr(spec, "origin", None)
+    if getattr(spec, "name", top) != top:  # `six.moves` imports modules of the library under names of its own
+        origin = getattr(loaded, "__file__", "built-in" if top in sys.builtin_module_names else None)
     if origin in ("built-in", "frozen"):
         return True
     return origin is not None and _is_stdlib(origin)

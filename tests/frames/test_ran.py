@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import cProfile
 import enum
 import importlib.util
@@ -75,13 +76,15 @@ def log(request):
 
 def test_what_writes_a_log_line_or_a_warning_does_not_count(log, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Captured())
+    third, record = log.makeRecord("", 30, "", 0, "a third", (), None), logging.getLogRecordFactory()
+    monkeypatch.setattr(logging, "_logRecordFactory", lambda *args, **kwargs: record(*args, **kwargs))
     monkeypatch.setattr(warnings, "showwarning", lambda message, *where: sys.stderr.write(str(message)))
     found = []
     with noting(found), warnings.catch_warnings():
         warnings.simplefilter("always")
         log.warning("a line")
         warnings.warn("another", stacklevel=1)
-        log.warning("a third")
+        log.handle(third)
     assert [*map(name_of, found)] == []
     assert sys.stderr.getvalue().startswith("low")
 
@@ -114,6 +117,31 @@ def test_a_trace_within_a_handler_is_a_trace(log):
     log.addHandler(Tracing())
     log.warning("a line")
     assert "helper" in " ".join(map(name_of, found))
+
+
+def test_how_modules_are_found_does_not_count(monkeypatch):
+    """A function in the place of Python's `__import__` (ClearML), and what a finder inherits."""
+
+    class Base:
+        def looked(self):
+            return helper.__name__
+
+        def find_spec(self, name, *where):
+            return self.looked() and None
+
+    class Finder(Base):
+        pass
+
+    def imports(name, *where):
+        return real(name, *where)
+
+    real = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", imports)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    found = []
+    with noting(found), pytest.raises(ImportError):
+        import not_there_at_all  # noqa: F401
+    assert [*map(name_of, found)] == []
 
 
 def test_what_runs_in_a_pause_does_not_count():

@@ -359,6 +359,20 @@ def test_what_a_function_imports_when_it_is_called_is_part_of_it():
         digest(text.format(name="nowhere_to_be_found"))
 
 
+@pytest.mark.parametrize("name", ["queue", "_thread"])
+def test_a_module_of_pythons_under_another_name_is_pythons(monkeypatch, name):
+    """`import six.moves.queue` leaves a spec of that name on `queue`, without a file."""
+    spec = importlib.machinery.ModuleSpec(f"six.moves.{name}", loader=None)
+    monkeypatch.setattr(importlib.import_module(name), "__spec__", spec)
+    fixed._is_where_it_belongs.cache_clear()
+    assert fixed.is_torch_or_stdlib(name)
+    monkeypatch.setitem(sys.modules, name, module("x = 1\n"))
+    fixed._is_where_it_belongs.cache_clear()
+    assert not fixed.is_torch_or_stdlib(name)
+    monkeypatch.undo()
+    fixed._is_where_it_belongs.cache_clear()
+
+
 def test_a_users_module_with_the_name_of_pythons_own_is_looked_into(monkeypatch):
     """A folder `test/` beside the program hides the library's."""
     seen = set()

@@ -7,6 +7,7 @@ costs next to nothing; its profiler in C before, with which a trace takes nearly
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import cProfile
 import functools
@@ -37,7 +38,7 @@ _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
 BUSY = "another profiler"  # nobody knows what ran
 # What these call writes a log line or a warning, and nothing of it comes back: whose handler or standard output it is
 # (wandb, rich) does not matter.
-_REPORTING = (logging.Logger.callHandlers.__code__, warnings._showwarnmsg.__code__)  # type: ignore[attr-defined]
+_REPORTING = (logging.Logger._log.__code__, logging.Logger.handle.__code__, warnings._showwarnmsg.__code__)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -228,14 +229,15 @@ def _of_metaclasses() -> list[types.CodeType]:
 
 
 def _finders() -> list[Any]:
-    """Of each finder its methods, and the functions that it was given (transformers hands its own one); and of who
-    listens to the garbage collector.
+    """Of each finder its methods, and the functions that it was given (transformers hands its own one); what stands in
+    the place of Python's `__import__` (ClearML); and of who listens to the garbage collector.
     """
-    found: list[Any] = [*gc.callbacks]
+    found: list[Any] = [*gc.callbacks, builtins.__import__]
     for finder in list(sys.meta_path):
         with contextlib.suppress(Exception):  # a finder of the user's, which may raise anything
             given = [] if isinstance(finder, type) else list(vars(finder).values())
-            methods = vars(finder if isinstance(finder, type) else type(finder)).values()
+            kinds = (finder if isinstance(finder, type) else type(finder)).__mro__
+            methods = [one for kind in kinds for one in vars(kind).values()]
             found += [finder.find_spec, *(getattr(one, "__func__", one) for one in methods), *given]
     functions = (one for one in found if isinstance(one, (types.FunctionType, types.MethodType)))
     return [getattr(one, "__code__", None) for one in functions]
