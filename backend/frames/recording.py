@@ -74,9 +74,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     """output: of the trace, before its guards are forgotten. shape: guards on sizes by language."""
     graph = output.tracer_output.output_graph
     _refuse_odd(graph, shape)
-    values = Values()
-    live = Live(graph.local_scope, graph.global_scope)
-    table, texts = SourceTable(), Texts()
+    values, live = Values(), Live(graph.local_scope, graph.global_scope)
+    table, texts = SourceTable(live), Texts()
     installed = installed_by(graph, frame, seen, values, table, live)
     graphs = graphs_of(graph, installed, seen)  # before all that takes long
     lifted = lifted_in(graphs, live)
@@ -111,7 +110,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     given_up = [value for value, _ in seen.untraced.values() if isinstance(value, torch.Tensor)]
     followed, of_packages = said_beside([*untraced_values, *given_up], seen)
     look.ordered = iterates_over_sets((frame.code, *seen.inlined, *followed)) or makes_sets(followed) or seen.shuffled
-    table.sets_by = None if look.ordered or SET_ITEM in loaded else live
+    table.sets = () if look.ordered or SET_ITEM in loaded else seen.watched_sets
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts, made=False) for guard in unguarded)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]

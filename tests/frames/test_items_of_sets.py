@@ -12,6 +12,9 @@ kind in KINDS and type(module) in CLASSES ; len(CLASSES) == 5
 KINDS.issuperset([kind]) ; kind in KINDS | {Kind.FIVE} ; kind in KINDS - {Kind.ONE}
 """
 GONE_OVER = """
+Number.NINE in COLLIDING ; (Number.ONE, 1) in COLLIDING_PAIRS ; Longer in ODD ; kept_one in KEPT
+[int(n) for n in COLLIDING] ; [*map(int, frozenset(COLLIDING))] ; [int(n) for n, _ in COLLIDING_PAIRS]
+[c is Longer for c in ODD] ; [m() for m in BOUND] ; [f() for f in KEPT] ; [len(COLLIDING) * int(n) for n in MIXED]
 [k.value for k in KINDS] ; [next(iter(KINDS)).value] ; [k.value for k in KINDS - {Kind.ONE}]
 [len(c.__name__) for c in CLASSES] ; [k.value for k in KINDS & EQUAL] ; [k.value for k in {*KINDS}]
 [set(KINDS).pop().value] ; [k.value for k in TABLE["kinds"]] ; [len(f.__name__) for f in FUNCTIONS]
@@ -19,7 +22,7 @@ GONE_OVER = """
 [m.__name__.__len__() for m in METHODS] ; [k.value for k, _ in PAIRS] ; [k.value for k in given_back()]
 """
 PROGRAM = """
-import enum, json, os, warnings
+import enum, functools, json, os, warnings
 warnings.simplefilter("ignore")
 import torch, warmgraph
 from warmgraph.cache import journal_dir, read, settings
@@ -36,6 +39,22 @@ FROZEN = frozenset(KINDS)
 CLASSES = {torch.nn.Linear, torch.nn.Conv2d, Helper, Longer, torch.nn.LayerNorm}
 METHODS = {torch.Tensor.add, torch.Tensor.mul, torch.Tensor.clone, torch.Tensor.exp}
 FUNCTIONS = {helped, helped_more, helped_most_of_all}
+class Number(enum.IntEnum): ONE, NINE, SEVENTEEN = 1, 9, 17
+COLLIDING, COLLIDING_PAIRS, MIXED = set(), set(), set()  # they lie in the order in which they came
+for number in (Number.ONE, Number.NINE, Number.SEVENTEEN)[:: int(os.environ["STEP"])]:
+    COLLIDING.add(number)
+    COLLIDING_PAIRS.add((number, 1))
+    MIXED.update([number, int(number) + 24])
+class Squares(torch.autograd.Function): pass
+ODD = {Squares, Helper, Longer}  # one is no constant to Dynamo
+class Methods:
+    one, two, three = (classmethod(lambda cls, i=i: i) for i in (1, 2, 3))
+BOUND = {Methods.one, Methods.two, Methods.three}
+@functools.cache
+def kept_one(): return 1
+@functools.cache
+def kept_two(): return 2
+KEPT = {kept_one, kept_two}
 PAIRS = {(Kind.ONE, torch.nn.Linear), (Kind.TWO, torch.nn.Conv2d), (Kind.THREE, Helper)}
 TABLE = {"kinds": set(KINDS)}
 CHANGED = {Helper, torch.nn.Linear, int}
@@ -89,10 +108,13 @@ PROGRAM = PROGRAM.replace(
 )
 
 
+_PROCESSES = (("1", "1"), ("2", "-1"), ("3", "1"), ("4", "-1"))
+
+
 @pytest.mark.exhaustive
 def test_an_item_is_known_by_its_name_where_nobody_saw_the_order(run_python):
     """Asked whether something is in it, a set is what it is in any order; gone over, it is this process's."""
-    seeds = [run_python(PROGRAM, PYTHONHASHSEED=seed) for seed in ("1", "2", "3", "4")]
+    seeds = [run_python(PROGRAM, PYTHONHASHSEED=seed, STEP=step) for seed, step in _PROCESSES]
     for found in seeds:
         assert {CASES.get(name, name): v for name, v in found["found"].items() if v[0] != v[1]} == {}
     refused = {name for name, events in seeds[0]["outcomes"].items() if events[0][1] == "not-restorable"}

@@ -6,16 +6,20 @@ Only classes of sources that are listed here; an unknown one, or a source whose 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import types
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch._dynamo import guards as dynamo_guards
 from torch._dynamo import source as dynamo
 from torch._guards import ChainedSource, Source, TracingContext, tracing
 from warmgraph.hashing import in_order
 
+from .orders import SAME, order_of
 from .plain import Plain, Refused, from_plain, to_plain
 
 __all__ = [
@@ -52,11 +56,12 @@ _CLASSES: dict[str, Any] = {name: getattr(dynamo, name) for name in _NAMES.split
 class SourceTable:
     """Sources by number, each once; a source's base has a smaller number.
 
-    sets_by: reads sets of which nobody saw the order, if there are any.
+    sets: sources of sets of which it would be known if somebody saw their order, and nobody did.
     """
 
-    def __init__(self) -> None:
-        self.sets_by: Live | None = None
+    def __init__(self, live: Live) -> None:
+        self.sets: Collection[Source] = ()
+        self._live = live
         self.rows: list[Plain] = []
         self._numbers: dict[Source, int] = {}
 
@@ -81,7 +86,7 @@ class SourceTable:
         kind = type(source).__name__
         if _CLASSES.get(kind) is not type(source):
             raise Refused(f"a source of {kind}: {source.name}")
-        if self.sets_by is not None and isinstance(source, _ItemOfSet) and _is_set(found := self.sets_by(source.base)):
+        if type(source) is _ItemOfSet and source.base in self.sets and _has_names(found := self._live(source.base)):
             return [_NAMED_ITEM, ["source", self.number(source.base)], to_plain(_position(found, source.index))]
         row: list[Any] = [kind]
         is_slice = isinstance(source, dynamo.GetItemSource) and source.index_is_slice
@@ -112,8 +117,26 @@ _ItemOfSet = dynamo.NonSerializableSetGetItemSource
 _NAMED_ITEM = "NamedItemOfSet"
 
 
-def _is_set(value: Any) -> bool:
-    return type(value) in (set, frozenset)
+def _has_names(items: Any) -> bool:
+    """Whether these are a set's, in an order of their own in each process, and what they are called runs no code of the
+    user's. Going over numbers and their like is not noted, since they lie where they lie: so do colliding ones, in the
+    order in which they came.
+    """
+    return type(items) in (set, frozenset) and order_of(items) != SAME and all(map(_has_name, items))
+
+
+def _has_name(item: Any) -> bool:
+    if type(item) is tuple:
+        return all(map(_has_name, item))
+    if isinstance(item, type):
+        return type(item).__getattribute__ is type.__getattribute__ and not hasattr(type(item), "__getattr__")
+    return type(item) in _NAMED or isinstance(item, enum.Enum)
+
+
+_NAMED = (
+    str, bytes, int, float, complex, bool, type(None), torch.dtype, types.FunctionType, types.BuiltinFunctionType,
+    types.MethodDescriptorType, types.WrapperDescriptorType, torch._ops.OpOverload, torch._ops.OpOverloadPacket,
+)  # fmt: skip
 
 
 def _position(items: Any, number: int) -> int:
@@ -124,8 +147,8 @@ def _position(items: Any, number: int) -> int:
 
 def _item_of_set(base: Source, position: int, live: Live) -> Source:
     items = live(base)
-    if not _is_set(items) or not 0 <= position < len(items):
-        raise Refused(f"{base.name} is no set of so many items")
+    if not _has_names(items) or not 0 <= position < len(items):
+        raise Refused(f"{base.name} is no such set as it was")
     wanted = in_order(items)[position]
     return _ItemOfSet(base, next(number for number, item in enumerate(items) if item is wanted))
 

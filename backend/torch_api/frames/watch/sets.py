@@ -47,11 +47,14 @@ def _making_set(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self, items, **options)
         if type(items) in (set, frozenset):
             _note_variables(self.items)
-        if seen() is None or type(self.items) is not dict or self.python_type() not in (set, frozenset):
+        current = seen()
+        if current is None or type(self.items) is not dict or self.python_type() not in (set, frozenset):
             return
         is_pythons = self.source is not None or type(items) is _InPythonsOrder
         if is_pythons and all(one.vt.is_python_constant() for one in self.items):  # others have a guard each
             self.items = _InPythonsOrder(self.items)
+            if self.source is not None:
+                current.watched_sets.add(self.source)
 
     return init
 
