@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from ..encoding.targets import TORCH_NAMESPACES
+from ..encoding.values import in_order
 from ..origin import foreign, is_torch_or_stdlib, named_by_torch
 from .once import given, note_asked, once_per_key
 from .references import Reach
 from .saying import SAYING, is_code
 
-_ASKING = ("asks", "asks_any")
+_ASKING = ("asks", "asks_any", "goes_over")
 _BETWEEN = re.compile(r"\.|::|/")  # names in a text that leads to something
 
 
@@ -31,6 +32,9 @@ class Owners:
         self.parts: set[str] = set()  # with which names begin or end that code puts together
         self.asks = False  # whether code asks for attributes by strings
         self.asks_any = False  # and by strings that stand nowhere
+        self.goes_over = False  # whether code may go over sets
+        self.used: set[str] = set()  # names that it loads for anything but `... in X`
+        self._sets: list[tuple[str, Any]] = []
         self._owners: list[Any] = []
         self._taken: set[tuple[int, str]] = set()
         for kind, name in given():
@@ -45,17 +49,33 @@ class Owners:
         found |= {(kind, "") for kind in _ASKING if getattr(self, kind)}
         if self.asks:
             found |= {("words", word) for word in self.words}
-        note_asked(frozenset(found), matters=bool(self._owners))
+        if self.goes_over:
+            found |= {("used", name) for name in self.used}
+        note_asked(frozenset(found), matters=bool(self._owners or self._sets))
 
     def add(self, owner: Any) -> None:
         """A module that is passed on, a class, or a function with attributes."""
         self._owners.append(owner)
+
+    def hold(self, name: str, value: Any) -> None:
+        """A value that code reaches, under this name if it has one: sets are kept."""
+        if type(value) in (set, frozenset) and len(value) > 1:
+            self._sets.append((name, value))
+
+    def orders(self) -> list[list[int]]:
+        """Of each set that code may go over, how its items lie: their places in the order of what they are called."""
+        counts = [found for name, found in self._sets if not name or name in self.used] if self.goes_over else []
+        return [[*map(in_order(found).index, found)] for found in counts]
 
     def of_code(self, reach: Reach) -> None:
         """Names that a function asks for."""
         self.names |= reach.attributes
         self.words |= reach.words
         self.parts |= reach.parts
+        self.used |= reach.used
+        for one in reach.sets:
+            self.hold("", one)
+        self.goes_over = self.goes_over or reach.goes_over
         self.asks = self.asks or reach.asks
         self.asks_any = self.asks_any or reach.asks_any
 

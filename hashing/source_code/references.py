@@ -24,6 +24,16 @@ _FREE = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 _STORE = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
 # What a class body looks up to name itself; a function asks for a global of that name.
+# Instructions that take one item of a set after the other, and what does when it is called.
+_GOING_OVER = frozenset(
+    "GET_ITER GET_YIELD_FROM_ITER UNPACK_SEQUENCE UNPACK_EX LIST_EXTEND SET_UPDATE DICT_UPDATE CALL_FUNCTION_EX".split()
+)
+_ORDERED = frozenset(
+    """
+    list tuple iter next sorted reversed enumerate zip map filter min max sum any all set frozenset dict fromkeys str
+    repr format join pop reduce chain deque OrderedDict extend update __iter__ accumulate product
+    """.split()
+)
 _UNSAID = frozenset(("LOAD_NAME", name) for name in ("__name__", "__qualname__", "__module__"))
 _ASKING = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
 _TABLES = frozenset({"vars", "__dict__"})
@@ -46,7 +56,8 @@ class Reach(Struct, frozen=True):
     variables of enclosing functions with the attributes asked of them at once (`torch.ops.mine`: torch, ops, mine); a
     name alone is used as a value. stores: global names and variables of enclosing functions that it assigns. asks: it
     may ask for an attribute by a string, which stands in its code; asks_any: by any. words: the strings in it. parts:
-    with which names begin or end that it puts together.
+    with which names begin or end that it puts together. goes_over: it may go over a set. used: names and attributes
+    that it loads for anything but `... in X`; sets: constant ones.
     """
 
     loads: frozenset[str]
@@ -58,6 +69,9 @@ class Reach(Struct, frozen=True):
     asks_any: bool
     words: frozenset[str]
     parts: frozenset[str]
+    goes_over: bool
+    used: frozenset[str]
+    sets: tuple[frozenset[Any], ...]
 
 
 def meaning(code: types.CodeType) -> str:
@@ -85,13 +99,21 @@ def reach_of(code: types.CodeType) -> Reach:
     attributes: set[str] = set()
     paths: set[tuple[str, ...]] = set()
     imports: list[Import] = []
-    by_place = False
+    used: set[str] = set()
+    sets: list[frozenset[Any]] = []
+    by_place = goes_over = False
     for nested in codes_in(code):
         before: list[Any] = [None, None]  # the instructions before this one
         outer = {*code.co_freevars}  # what an enclosing function outside `code` owns
         path: tuple[str, ...] = ()
         for instruction in dis.get_instructions(nested):
             name, value = instruction.opname, instruction.argval
+            goes_over |= name in _GOING_OVER or (name in _GLOBAL | _ATTRIBUTE and value in _ORDERED)
+            if name != "CONTAINS_OP" and before[-1] is not None:
+                if before[-1].opname in _GLOBAL | _FREE | _ATTRIBUTE:
+                    used.add(before[-1].argval)
+                elif isinstance(before[-1].argval, frozenset):
+                    sets.append(before[-1].argval)
             if name in _ATTRIBUTE:
                 attributes.add(value)
                 path = (*path, value) if path else ()
@@ -130,6 +152,9 @@ def reach_of(code: types.CodeType) -> Reach:
         asks_any=not _ASKING_ANY.isdisjoint(names) or any(anyhow for anyhow, _ in asked),
         words=frozenset(words),
         parts=frozenset().union(*(parts for _, parts in asked)),
+        goes_over=goes_over,
+        used=frozenset(used),
+        sets=tuple(sets),
     )
 
 

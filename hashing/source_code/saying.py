@@ -67,3 +67,5 @@ def plain_defaults(function: Any) -> str:
 
 # Functions that ask for an attribute by its name.
 GETATTR = frozenset("builtins.getattr builtins.hasattr builtins.vars builtins.dir operator.attrgetter".split())
+
+PLAIN_BUILTINS = frozenset("NotImplemented Ellipsis __debug__ __name__ __doc__ __spec__ __loader__ __package__".split())

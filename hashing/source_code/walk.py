@@ -39,7 +39,7 @@ from .owners import BOOKKEEPING, OF_ENUMS, Owners, given_with_data, names_of_pro
 from .packages import TABLES, unfollowed_text
 from .purity import fact_of, is_impure, name_and_module
 from .references import meaning, reach_of
-from .saying import GETATTR, INTROSPECTION, SAYING, plain_defaults
+from .saying import GETATTR, INTROSPECTION, PLAIN_BUILTINS, SAYING, plain_defaults
 from .untracked import MORE, changes_objects, given_before, reject_untracked_inputs
 
 MAX_FUNCTIONS = 500  # a closure that reaches further is not a description any more
@@ -66,7 +66,7 @@ class Walk:
         self._seen: dict[int, int] = {}
         self._count = self._size = 0
         self._changes: str | None = None  # what of the code may change objects
-        self._holds_plain = False
+        self._holds_plain, self._name = False, ""  # the latter: what holds the value that comes next
         self._kept: list[Any] = []  # keeps temporaries alive, so that an id stays theirs
         self.owners = Owners()
         self._loggers: list[logging.Logger] = []
@@ -92,10 +92,13 @@ class Walk:
                 handlers = [type(handler).__qualname__ for handler in logger.handlers]
                 level = [logger.getEffectiveLevel(), logger.manager.disable]
                 self.say(encode([*level, logger.disabled, handlers]))
+        self.lines += map(encode, self.owners.orders())
         if self._holds_plain and self._changes is not None:
             raise Uncacheable(f"it {self._changes}, perhaps of an object that it reads, {MORE}")
 
     def _what(self, value: Any) -> None:
+        self.owners.hold(self._name, value)
+        self._name = ""
         parts = parts_of(value)
         if parts is not None:
             kind, inner = parts
@@ -224,7 +227,7 @@ class Walk:
                 self.say(f"builtin {name}")
                 value = space.get(name)
                 direct = f"builtins.{name}" in GETATTR and isinstance(value, types.BuiltinFunctionType)
-                if name in space and name not in _CONSTANTS and not direct:
+                if name in space and name not in PLAIN_BUILTINS and not direct:
                     self.value(value)
             for one in reach.imports:
                 imported(self, function, one)
@@ -246,6 +249,7 @@ class Walk:
     def inside(self, owner: Any, where: str, value: Any) -> None:
         """A value that `owner` holds; an error names both."""
         self.say(where)
+        self._name = where.rpartition(" ")[2]
         try:
             self.value(value)
         except Uncacheable as bad:
@@ -324,7 +328,3 @@ class Walk:
         self._size += len(self.lines[-1])
         if self._size > MAX_CHARACTERS:
             raise Uncacheable("it reaches more data than can be looked at for each key")
-
-
-# Builtins that are plain values.
-_CONSTANTS = frozenset("NotImplemented Ellipsis __debug__ __name__ __doc__ __spec__ __loader__ __package__".split())

@@ -30,7 +30,7 @@ def quantizer(by):
     half = torch.tensor([by / 2])
     def pack(x, rounding="up"):
         import torch.nn.functional as F
-        return helper(F.relu(x) * by * half * SCALE), [name for name in SETS]
+        return helper(F.relu(x) * by * half * SCALE), "a" in SETS
     return pack
 
 print(hash_of(quantizer(3.0)), hash_of(functools.partial(helper, names=())), hash_of(lambda x: x[..., 1:2]))

@@ -359,6 +359,55 @@ def test_what_a_function_imports_when_it_is_called_is_part_of_it():
         digest(text.format(name="nowhere_to_be_found"))
 
 
+class Number(enum.IntEnum):
+    ONE, NINE, SEVENTEEN = 1, 9, 17  # they lie in the order in which they came
+
+
+def _one_way_and_the_other(program):
+    """Digests of `f` where a set of numbers lies one way and the other."""
+    found = []
+    for step in (1, -1):
+        made = set()
+        for number in [*Number][::step]:
+            made.add(number)
+        held = {"HOLDER": types.SimpleNamespace(names=made), "TABLE": {"names": made}}
+        found.append(source_digest(module(program, SET=made, FROZEN=frozenset(made), **held).f, "f"))
+    return found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[x * n for n in SET]",
+        "sum(FROZEN)",
+        "(lambda a, *b: a)(*SET)",
+        "SET.copy().pop()",
+        "sorted(SET, key=len) if 1 in SET else x",
+        "[n for n in HOLDER.names]",
+        "[n for n in TABLE['names']]",
+        "(lambda given: [n for n in given])(SET)",
+    ],
+)
+def test_code_that_goes_over_a_set_sees_how_it_lies(body):
+    first, second = _one_way_and_the_other(f"def f(x):\n    return {body}\n")
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x if 1 in SET else -x",
+        "[n for n in range(3) if n in SET and n not in FROZEN]",
+        "[n for n in range(3) if n in HOLDER.names]",
+        "len(SET)",
+        "SET | FROZEN == SET",
+    ],
+)
+def test_code_that_asks_what_is_in_a_set_does_not(body):
+    first, second = _one_way_and_the_other(f"def f(x):\n    return {body}\n")
+    assert first == second
+
+
 @pytest.mark.parametrize("name", ["queue", "_thread"])
 def test_a_module_of_pythons_under_another_name_is_pythons(monkeypatch, name):
     """`import six.moves.queue` leaves a spec of that name on `queue`, without a file."""
