@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from outcomes import OUTCOMES
 
 ASKED = """
 Kind.TWO in KINDS ; kind in KINDS ; kind not in FROZEN ; type(module) in CLASSES ; Helper in HELPER.classes
@@ -88,12 +89,6 @@ for name, case in sorted(globals().items()):
             shown = [sorted(map(str, one)) if isinstance(one, set) else str(one) for one in got]
             values.append(shown if isinstance(got, tuple) else got.tolist())
         found[name] = values
-warmgraph.flush()
-outcomes = {}
-for event in read(journal_dir(settings())):
-    if event["pid"] == os.getpid() and event["outcome"] in ("restored", "traced"):
-        outcomes.setdefault(event["function"], []).append([event["outcome"], event["reason"], event["detail"]])
-print(json.dumps({"found": found, "outcomes": outcomes}))
 """
 
 
@@ -114,7 +109,7 @@ _PROCESSES = (("1", "1"), ("2", "-1"), ("3", "1"), ("4", "-1"))
 @pytest.mark.exhaustive
 def test_an_item_is_known_by_its_name_where_nobody_saw_the_order(run_python):
     """Asked whether something is in it, a set is what it is in any order; gone over, it is this process's."""
-    seeds = [run_python(PROGRAM, PYTHONHASHSEED=seed, STEP=step) for seed, step in _PROCESSES]
+    seeds = [run_python(PROGRAM + OUTCOMES, PYTHONHASHSEED=seed, STEP=step) for seed, step in _PROCESSES]
     for found in seeds:
         assert {CASES.get(name, name): v for name, v in found["found"].items() if v[0] != v[1]} == {}
     refused = {name for name, events in seeds[0]["outcomes"].items() if events[0][1] == "not-restorable"}

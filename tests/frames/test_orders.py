@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from outcomes import OUTCOMES
 from warmgraph.backend.torch_api import versions
 
 # What code may do with a set that it was given, by which of its items comes first.
@@ -132,12 +133,6 @@ for case in CASES:
         torch._dynamo.reset()
         values.append(say(torch.compile(case, backend=backend)(torch.ones(2), *NAMES)))
     found[case.__name__] = values
-warmgraph.flush()
-outcomes = {}
-for event in read(journal_dir(settings())):
-    if event["pid"] == os.getpid() and event["outcome"] in ("restored", "traced"):
-        outcomes.setdefault(event["function"], []).append([event["outcome"], event["reason"], event["detail"]])
-print(json.dumps({"found": found, "outcomes": outcomes}))
 """
 GENERATED = {f"given_to_{number}": text for number, text in enumerate(_of_both_kinds(GONE_OVER + ASKED))}
 AS_TEXT = set(_of_both_kinds("""[str(GIVEN)] ; [f"{GIVEN}"]"""))
@@ -158,8 +153,8 @@ if versions.at_hand() >= (2, 13):  # before, Dynamo has Python join the keys
 @pytest.mark.exhaustive
 def test_the_order_of_a_set_is_this_processs(run_python):
     """Of texts, members of enums and tuples: made in the frame, folded in, given back, or held by classes."""
-    seeds = {seed: run_python(PROGRAM, PYTHONHASHSEED=seed) for seed in ("1", "2", "3")}
-    again = run_python(PROGRAM, PYTHONHASHSEED="1")
+    seeds = {seed: run_python(PROGRAM + OUTCOMES, PYTHONHASHSEED=seed) for seed in ("1", "2", "3")}
+    again = run_python(PROGRAM + OUTCOMES, PYTHONHASHSEED="1")
     for found in (*seeds.values(), again):
         assert {name for name, (got, want) in found["found"].items() if got != want} == set()
     refused = {name for name, events in seeds["1"]["outcomes"].items() if events[0][1] == "not-restorable"}
