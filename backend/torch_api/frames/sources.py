@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch._dynamo import guards as dynamo_guards
 from torch._dynamo import source as dynamo
+from torch._dynamo.utils import set_getitem
 from torch._guards import ChainedSource, Source, TracingContext, tracing
 from warmgraph.hashing import in_order
 
@@ -112,7 +113,7 @@ def _fields(kind: str) -> tuple[str, ...]:
 
 # The item of a set by its place in the order of what they are called: Dynamo's source has the place in Python's order,
 # which is another one in each process.
-SET_ITEM = "set_getitem"  # so the bytecode takes one
+SET_ITEM = set_getitem.__name__  # so the bytecode takes one
 _ItemOfSet = dynamo.NonSerializableSetGetItemSource
 _NAMED_ITEM = "NamedItemOfSet"
 
