@@ -11,7 +11,6 @@ import types
 from typing import Any
 
 import torch
-from torch._C import DisableTorchFunctionSubclass
 
 from ..encoding.encode import Uncacheable, encode, importable_name
 from ..encoding.values import bound_cells
@@ -29,6 +28,7 @@ _HARMLESS = frozenset(
     __format__ __class_getitem__ __orig_bases__ __parameters__ __annotations_cache__ __classdictcell__
     """.split()
 )
+DisableTorchFunctionSubclass: Any = torch.DisableTorchFunctionSubclass  # as torchvision calls it
 _ONWARDS = frozenset({"super", "__torch_function__", "__class__"})
 
 
@@ -64,7 +64,7 @@ def _hands_on(kind: type, name: str) -> bool:
         return False
     if "super" in getter.__globals__ or getter.__builtins__.get("super") is not super:
         return False
-    is_torchs = getter.__globals__.get("DisableTorchFunctionSubclass") is torch._C.DisableTorchFunctionSubclass
+    is_torchs = getter.__globals__.get("DisableTorchFunctionSubclass") is DisableTorchFunctionSubclass
     known = [_HandingOn.at_once, _HandingOn.without_torch_function][: 1 + is_torchs]
     note_functions([getter])
     return _what_runs(getter.__code__) in [_what_runs(one.__code__, name) for one in known]
