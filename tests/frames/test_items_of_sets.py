@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from outcomes import OUTCOMES
+from frame_outcomes import OUTCOMES
 
 ASKED = """
 Kind.TWO in KINDS ; kind in KINDS ; kind not in FROZEN ; type(module) in CLASSES ; Helper in HELPER.classes

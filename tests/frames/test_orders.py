@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from outcomes import OUTCOMES
+from frame_outcomes import OUTCOMES
 from warmgraph.backend.torch_api import versions
 
 # What code may do with a set that it was given, by which of its items comes first.
