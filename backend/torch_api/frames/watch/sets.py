@@ -48,8 +48,8 @@ def _making_set(original: Callable[..., Any]) -> Callable[..., Any]:
         if type(items) in (set, frozenset):
             _note_variables(self.items)
         current = seen()
-        if current is None or type(self.items) is not dict or self.python_type() not in (set, frozenset):
-            return
+        if current is None or type(self.items) is not dict or type_of(self) not in (set, frozenset):
+            return  # since 2.15 some do not know theirs yet; their items are compared in Python's order
         is_pythons = self.source is not None or type(items) is _InPythonsOrder
         if is_pythons and all(one.vt.is_python_constant() for one in self.items):  # others have a guard each
             self.items = _InPythonsOrder(self.items)
