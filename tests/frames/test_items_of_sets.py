@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from frame_outcomes import OUTCOMES
+
+from .outcomes import OUTCOMES
 
 ASKED = """
 Kind.TWO in KINDS ; kind in KINDS ; kind not in FROZEN ; type(module) in CLASSES ; Helper in HELPER.classes

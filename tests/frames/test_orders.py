@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from frame_outcomes import OUTCOMES
 from warmgraph.backend.torch_api import versions
+
+from .outcomes import OUTCOMES
 
 # What code may do with a set that it was given, by which of its items comes first.
 GONE_OVER = """
