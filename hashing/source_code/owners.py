@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import torch
@@ -65,7 +65,7 @@ class Owners:
     def orders(self) -> list[list[int]]:
         """Of each set that code may go over, how its items lie: their places in the order of what they are called."""
         counts = [found for name, found in self._sets if not name or name in self.used] if self.goes_over else []
-        return [[*map(in_order(found).index, found)] for found in counts]
+        return [_places(found) for found in counts]
 
     def of_code(self, reach: Reach) -> None:
         """Names that a function asks for."""
@@ -133,6 +133,12 @@ class Owners:
         begins = tuple(self.parts | {word for word in words if word.endswith("_") and word.strip("_")})
         ends = tuple(self.parts | {word for word in words if word.startswith("_") and word.strip("_")})
         return {name for name in there if name in words or name.startswith(begins) or name.endswith(ends)}
+
+
+def _places(items: Collection[Any]) -> list[int]:
+    """By identity: to compare them would run code of theirs."""
+    places = {id(item): place for place, item in enumerate(in_order(items))}
+    return [places[id(item)] for item in items]
 
 
 def _is_torchs_own(owner: Any) -> bool:

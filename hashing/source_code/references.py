@@ -23,7 +23,8 @@ _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _FREE = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 _STORE = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
-# What a class body looks up to name itself; a function asks for a global of that name.
+_NAMED = _GLOBAL | _ATTRIBUTE
+_LOADED = _NAMED | _FREE
 # Instructions that take one item of a set after the other, and what does when it is called.
 _GOING_OVER = frozenset(
     "GET_ITER GET_YIELD_FROM_ITER UNPACK_SEQUENCE UNPACK_EX LIST_EXTEND SET_UPDATE DICT_UPDATE CALL_FUNCTION_EX".split()
@@ -34,6 +35,7 @@ _ORDERED = frozenset(
     repr format join pop reduce chain deque OrderedDict extend update __iter__ accumulate product
     """.split()
 )
+# What a class body looks up to name itself; a function asks for a global of that name.
 _UNSAID = frozenset(("LOAD_NAME", name) for name in ("__name__", "__qualname__", "__module__"))
 _ASKING = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
 _TABLES = frozenset({"vars", "__dict__"})
@@ -108,9 +110,9 @@ def reach_of(code: types.CodeType) -> Reach:
         path: tuple[str, ...] = ()
         for instruction in dis.get_instructions(nested):
             name, value = instruction.opname, instruction.argval
-            goes_over |= name in _GOING_OVER or (name in _GLOBAL | _ATTRIBUTE and value in _ORDERED)
+            goes_over |= name in _GOING_OVER or (name in _NAMED and value in _ORDERED)
             if name != "CONTAINS_OP" and before[-1] is not None:
-                if before[-1].opname in _GLOBAL | _FREE | _ATTRIBUTE:
+                if before[-1].opname in _LOADED:
                     used.add(before[-1].argval)
                 elif isinstance(before[-1].argval, frozenset):
                     sets.append(before[-1].argval)

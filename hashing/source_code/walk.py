@@ -66,15 +66,15 @@ class Walk:
         self._seen: dict[int, int] = {}
         self._count = self._size = 0
         self._changes: str | None = None  # what of the code may change objects
-        self._holds_plain, self._name = False, ""  # the latter: what holds the value that comes next
+        self._holds_plain = False
         self._kept: list[Any] = []  # keeps temporaries alive, so that an id stays theirs
         self.owners = Owners()
         self._loggers: list[logging.Logger] = []
 
-    def value(self, value: Any) -> None:
-        """Append what `value` is."""
+    def value(self, value: Any, name: str = "") -> None:
+        """Append what `value` is. name: that holds it, if there is one."""
         self.say("(")  # in brackets, so that no two nestings have the same lines
-        self._what(value)
+        self._what(value, name)
         self.say(")")
 
     def follow(self) -> None:
@@ -96,9 +96,8 @@ class Walk:
         if self._holds_plain and self._changes is not None:
             raise Uncacheable(f"it {self._changes}, perhaps of an object that it reads, {MORE}")
 
-    def _what(self, value: Any) -> None:
-        self.owners.hold(self._name, value)
-        self._name = ""
+    def _what(self, value: Any, name: str) -> None:
+        self.owners.hold(name, value)
         parts = parts_of(value)
         if parts is not None:
             kind, inner = parts
@@ -249,9 +248,8 @@ class Walk:
     def inside(self, owner: Any, where: str, value: Any) -> None:
         """A value that `owner` holds; an error names both."""
         self.say(where)
-        self._name = where.rpartition(" ")[2]
         try:
-            self.value(value)
+            self.value(value, where.rpartition(" ")[2])
         except Uncacheable as bad:
             raise Uncacheable(f"{where} of {place_of(owner)}: {bad}", bad.cause) from None
 

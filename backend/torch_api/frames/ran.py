@@ -101,9 +101,10 @@ def _profiled() -> Watching:
     profiler = cProfile.Profile(builtins=False)
 
     def codes() -> list[types.CodeType]:
-        stats = [entry for entry in profiler.getstats() if isinstance(entry.code, types.CodeType)]
+        stats = profiler.getstats()
         reports = _only_reports(stats)
-        return [code for entry in stats if id(code := entry.code) not in reports and isinstance(code, types.CodeType)]
+        ran = (entry.code for entry in stats if id(entry.code) not in reports)
+        return [code for code in ran if isinstance(code, types.CodeType)]
 
     return profiler.enable, profiler.disable, codes
 
@@ -142,9 +143,11 @@ def _monitored() -> Watching:
     around = _reports_around(sys._getframe())
 
     def note(code: types.CodeType, offset: int) -> Any:
+        if threading.get_ident() != thread:
+            return None
         file = code.co_filename
-        own = not comes_with_torch(file) and not _is_of_what_torch_runs(file)
-        if threading.get_ident() != thread or (own and _reports_around(sys._getframe(1)) > around):
+        is_fixed = comes_with_torch(file) or _is_of_what_torch_runs(file)
+        if not is_fixed and _reports_around(sys._getframe(1)) > around:
             return None  # elsewhere it counts
         found.add(code)
         return monitoring.DISABLE

@@ -10,7 +10,7 @@ import enum
 import functools
 import re
 import types
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -87,8 +87,9 @@ class SourceTable:
         kind = type(source).__name__
         if _CLASSES.get(kind) is not type(source):
             raise Refused(f"a source of {kind}: {source.name}")
-        if type(source) is _ItemOfSet and source.base in self.sets and _has_names(found := self._live(source.base)):
-            return [_NAMED_ITEM, ["source", self.number(source.base)], to_plain(_position(found, source.index))]
+        if type(source) is _ItemOfSet and source.base in self.sets and (named := self._live.named(source.base)):
+            position = _position(named, [*self._live(source.base)][source.index])
+            return [_NAMED_ITEM, ["source", self.number(source.base)], to_plain(position)]
         row: list[Any] = [kind]
         is_slice = isinstance(source, dynamo.GetItemSource) and source.index_is_slice
         for field in _fields(kind):
@@ -140,18 +141,15 @@ _NAMED = (
 )  # fmt: skip
 
 
-def _position(items: Any, number: int) -> int:
-    """Among the named ones, of the item that comes as `number` in Python's order."""
-    wanted = [*items][number]
-    return next(position for position, item in enumerate(in_order(items)) if item is wanted)
+def _position(items: Iterable[Any], wanted: Any) -> int:
+    return next(position for position, item in enumerate(items) if item is wanted)
 
 
 def _item_of_set(base: Source, position: int, live: Live) -> Source:
-    items = live(base)
-    if not _has_names(items) or not 0 <= position < len(items):
+    named = live.named(base)
+    if not 0 <= position < len(named):
         raise Refused(f"{base.name} is no such set as it was")
-    wanted = in_order(items)[position]
-    return _ItemOfSet(base, next(number for number, item in enumerate(items) if item is wanted))
+    return _ItemOfSet(base, _position(live(base), named[position]))
 
 
 def read_sources(rows: Sequence[Plain], rename: Mapping[str, str], live: Live) -> list[Source]:
@@ -278,6 +276,7 @@ class Live:
         self._scope = {"L": local_scope, "G": global_scope, "__builtins__": vars(__import__("builtins")).copy()}
         self._helpers = dynamo_guards._get_closure_vars()
         self.known: dict[Source, Any] = {}
+        self._named: dict[int, list[Any]] = {}
         self._by_id: dict[int, tuple[Source, Any]] = {}  # to hash a source takes as long as to read through it
 
     def __call__(self, source: Source) -> Any:
@@ -286,6 +285,13 @@ class Live:
         if found is None:
             found = self._by_id[id(source)] = (source, self._once(source))
         return found[1]
+
+    def named(self, source: Source) -> list[Any]:
+        """The items of a set by what they are called; none where that does not settle their order."""
+        found = self(source)
+        if id(found) not in self._named:
+            self._named[id(found)] = in_order(found) if _has_names(found) else []
+        return self._named[id(found)]
 
     def _once(self, source: Source) -> Any:
         try:
