@@ -12,6 +12,8 @@ torch.Tensor.add in METHODS ; helped in FUNCTIONS ; KINDS == EQUAL ; kind in TAB
 kind in KINDS and type(module) in CLASSES ; len(CLASSES) == 5
 [k for k in (Kind.ONE, Kind.FIVE) if k in KINDS] == [Kind.ONE] ; (kind, type(module)) in PAIRS
 KINDS.issuperset([kind]) ; kind in KINDS | {Kind.FIVE} ; kind in KINDS - {Kind.ONE}
+KINDS is not None and kind in KINDS ; KINDS != None and kind in KINDS ; bool(KINDS) and kind in KINDS
+[ord(n[0]) for n in sorted(NAMES)]
 """
 GONE_OVER = """
 Number.NINE in COLLIDING ; (Number.ONE, 1) in COLLIDING_PAIRS ; Longer in ODD ; kept_one in KEPT
@@ -21,6 +23,7 @@ Number.NINE in COLLIDING ; (Number.ONE, 1) in COLLIDING_PAIRS ; Longer in ODD ; 
 [len(c.__name__) for c in CLASSES] ; [k.value for k in KINDS & EQUAL] ; [k.value for k in {*KINDS}]
 [set(KINDS).pop().value] ; [k.value for k in TABLE["kinds"]] ; [len(f.__name__) for f in FUNCTIONS]
 [k.value for k in {k: 1 for k in KINDS}] ; [k.value for k in sorted(KINDS, key=len_of)] ; [k.value for k in FROZEN]
+[ord(n[0]) for n in sorted(NAMES, key=len)] ; sorted(ord(n[0]) * x.shape[0] for n in NAMES)
 [m.__name__.__len__() for m in METHODS] ; [k.value for k, _ in PAIRS] ; [k.value for k in given_back()]
 """
 PROGRAM = """
@@ -40,6 +43,7 @@ KINDS, EQUAL = {Kind.ONE, Kind.TWO, Kind.THREE, Kind.FOUR}, {Kind.FOUR, Kind.THR
 FROZEN = frozenset(KINDS)
 CLASSES = {torch.nn.Linear, torch.nn.Conv2d, Helper, Longer, torch.nn.LayerNorm}
 METHODS = {torch.Tensor.add, torch.Tensor.mul, torch.Tensor.clone, torch.Tensor.exp}
+NAMES = {"query", "value", "gates", "other", "key"}
 FUNCTIONS = {helped, helped_more, helped_most_of_all}
 class Number(enum.IntEnum): ONE, NINE, SEVENTEEN = 1, 9, 17
 COLLIDING, COLLIDING_PAIRS, MIXED = set(), set(), set()  # they lie in the order in which they came

@@ -39,11 +39,10 @@ class Seen(Struct):
     alone did; shows_memo: whether code of the user's is given those addresses. untraced: of functions that are called,
     and of tensors that wrap others, what was said of their code before any of it ran, by id; known: what was looked at
     for that. shuffled: whether it went over a set of texts that it
-    made. watched_sets: sources of sets, where going over them is noted. graphs: by backend id, for each piece of a
-    compiled graph where it is kept, or why it is not. ranks: sources
-    of meshes and groups of ranks that its graphs take. optimizers: of each whose groups it asked for, by source, how
-    it had the state made.
-    installed: globals of each OutputGraph, by its id.
+    made. watched_sets: sources of sets, where going over them is noted; sorting: whether one of texts is being sorted,
+    which does not count. graphs: by backend id, for each piece of a compiled graph where it is kept, or why it is not.
+    ranks: sources of meshes and groups of ranks that its graphs take. optimizers: of each whose groups it asked for, by
+    source, how it had the state made. installed: globals of each OutputGraph, by its id.
     """
 
     looked_at: dict[Any, None] = field(default_factory=dict)
@@ -66,6 +65,7 @@ class Seen(Struct):
     operators: set[str] = field(default_factory=set)
     shuffled: bool = False
     watched_sets: set[Any] = field(default_factory=set)
+    sorting: bool = False
     graphs: dict[str, list[Any]] = field(default_factory=dict)
     ranks: list[Any] = field(default_factory=list)
     optimizers: dict[Any, list[Any]] = field(default_factory=dict)

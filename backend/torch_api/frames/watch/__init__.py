@@ -123,14 +123,13 @@ _UNSAID: tuple[type, ...] = (
 def _called(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         try:
-            found = original(self, tx, args, kwargs)
+            with sets.by_a_builtin(self.fn, args, kwargs):
+                found = original(self, tx, args, kwargs)
         finally:  # now it is known what a lazy variable stands for
             if len(args) > 1 and (self.fn is getattr or self.fn is hasattr):  # before 2.13
                 _note_name(args[1])
         if any(self.fn is one for one in _TEXTS):
             texts.note_text(found, [*args, *kwargs.values()])
-        if any(self.fn is one for one in _FOLDED):
-            sets.note_folded(args)
         if self.fn is dir:
             note_chance("dir(), which says all that is there")
         return found
@@ -150,7 +149,6 @@ def _by_name(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _TEXTS = (str, repr, ascii, format, str.format, operator.mod, operator.imod)
-_FOLDED = (max, min, sum)  # over a set as Python has it
 
 
 def _note_name(variable: Any) -> None:

@@ -9,7 +9,8 @@ import importlib
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ def _codes_in(function: Any) -> list[types.CodeType]:
 _ORDERLESS = frozenset(
     """
     is_python_constant has_new_items debug_repr nb_subtract_impl nb_inplace_subtract_impl _fast_set_method
-    sq_length sq_length_impl richcompare_impl tp_richcompare_impl issubset issuperset
+    sq_length sq_length_impl richcompare_impl tp_richcompare_impl python_constant_richcompare_impl issubset issuperset
+    get_real_python_backed_value generic_bool
     """.split()
 )
 # How these come by them: a container gives what its items give, at any depth.
@@ -171,7 +173,7 @@ def _folding(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         if self.fn not in _IN_ANY_ORDER:
-            note_folded([*args, *kwargs.values()])
+            _note_folded([*args, *kwargs.values()])
         return original(self, tx, args, kwargs)
 
     return call_function
@@ -180,12 +182,37 @@ def _folding(original: Callable[..., Any]) -> Callable[..., Any]:
 _IN_ANY_ORDER = (all, any, operator.contains)
 
 
-def note_folded(arguments: Iterable[Any]) -> None:
+def _note_folded(arguments: Iterable[Any]) -> None:
     """Arguments of a function that Dynamo calls with Python's own sets."""
     for one in arguments:
         one = realized(one)
         if isinstance(one, _ANY_SET):
             _note_variables(one.items)
+
+
+@contextmanager
+def by_a_builtin(function: Any, arguments: Sequence[Any], options: Any) -> Iterator[None]:
+    """Around its call. `sorted` gives texts in one order, whichever their set has; others fold in Python's own."""
+    current = seen()
+    if current and function is sorted and not options and len(arguments) == 1 and _are_texts(arguments[0]):
+        current.sorting = True
+    try:
+        yield
+    finally:
+        if current:
+            current.sorting = False
+    if any(function is one for one in (max, min, sum)):
+        _note_folded(arguments)
+
+
+def _are_texts(variable: Any) -> bool:
+    if is_lazy(variable):
+        found = variable.original_value()
+        items = found if type(found) in (set, frozenset) else (None,)
+    else:
+        variable = realized(variable)
+        items = _values_of_items(dict.__iter__(variable.items)) if isinstance(variable, _ANY_SET) else (None,)
+    return all(type(item) is str for item in items)
 
 
 def holds_set(variable: Any) -> bool:
@@ -270,7 +297,8 @@ def type_of(variable: Any) -> type:
 
 def _note_variables(items: Iterable[Any]) -> None:
     """items: as Dynamo keeps them."""
-    if seen() is not None:
+    current = seen()
+    if current is not None and not current.sorting:
         note_order(_values_of_items(items))
 
 
