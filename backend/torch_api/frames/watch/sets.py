@@ -68,8 +68,8 @@ def _codes_in(function: Any) -> list[types.CodeType]:
 _ORDERLESS = frozenset(
     """
     is_python_constant has_new_items debug_repr nb_subtract_impl nb_inplace_subtract_impl _fast_set_method
-    sq_length sq_length_impl richcompare_impl tp_richcompare_impl python_constant_richcompare_impl issubset issuperset
-    get_real_python_backed_value generic_bool
+    sq_length sq_length_impl richcompare_impl tp_richcompare_impl python_constant_richcompare_impl issubset
+    issuperset get_real_python_backed_value generic_bool
     """.split()
 )
 # How these come by them: a container gives what its items give, at any depth.
