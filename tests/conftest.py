@@ -36,8 +36,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Runs of the same claim over many cases, or with minutes of compiling: of these files' tests `make test` runs one case in
-# so many, and what is claimed once (0: nothing at all); `make exhaustive` runs the others.
+# Runs of the same claim over many cases, or with minutes of compiling: of these files' tests `make test` runs one case
+# in so many, and what is claimed once (0: nothing at all); `make exhaustive` runs the others.
 ONE_IN = {
     "backend/artifact/test_damage.py": 5,
     "backend/compilers/test_conformance.py": 6,
