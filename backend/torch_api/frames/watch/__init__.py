@@ -32,6 +32,7 @@ from ..optimizers import noting_calls, noting_groups
 from ..plain import stands_by_name
 from ..seen import note_chance, seen
 from . import sets, texts
+from .variables import constant_of, is_lazy
 
 
 def install() -> None:
@@ -152,7 +153,7 @@ _TEXTS = (str, repr, ascii, format, str.format, operator.mod, operator.imod)
 
 
 def _note_name(variable: Any) -> None:
-    current, name = seen(), sets.constant_of(variable)
+    current, name = seen(), constant_of(variable)
     if current is not None and isinstance(name, str):
         current.names.add(name)
 
@@ -211,7 +212,7 @@ def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def init(self: Any, vt: Any) -> None:
-        lazy = seen() is not None and sets.is_lazy(vt)
+        lazy = seen() is not None and is_lazy(vt)
         if lazy and _is_hashable(vt) and not isinstance(vt.original_source(), ConstDictKeySource):
             vt.realize()
         original(self, vt)

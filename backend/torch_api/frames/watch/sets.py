@@ -16,17 +16,14 @@ from typing import Any
 
 from torch._dynamo.symbolic_convert import generic_jump
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.dicts import ConstDictVariable
-from torch._dynamo.variables.lazy import LazyVariableTracker
-from torch._dynamo.variables.lists import BaseListVariable
 from torch.utils._ordered_set import OrderedSet
 
 from ... import patches
 from ..orders import NEVER, SAME, SEEDED, order_of
 from ..seen import note_chance, seen
+from .variables import ANY_SET, constant_of, deep, is_lazy, items_of, realized, type_of, values_of
 
 _torchs: Any = importlib.import_module(patches.SETS)
-_ANY_SET = getattr(_torchs, "BaseSetVariable", _torchs.SetVariable)  # frozen ones, too
 
 
 def install() -> None:
@@ -49,8 +46,10 @@ def _making_set(original: Callable[..., Any]) -> Callable[..., Any]:
         if type(items) in (set, frozenset):
             _note_variables(self.items)
         current = seen()
-        if current is None or type(self.items) is not dict or type_of(self) not in (set, frozenset):
-            return  # since 2.15 some do not know theirs yet; their items are compared in Python's order
+        if current is None or type(self.items) is not dict:
+            return
+        if type_of(self) not in (set, frozenset) and not _is_unfinished(self):
+            return
         is_pythons = self.source is not None or type(items) is _InPythonsOrder
         if is_pythons and all(one.vt.is_python_constant() for one in self.items):  # others have a guard each
             self.items = _InPythonsOrder(self.items)
@@ -58,6 +57,11 @@ def _making_set(original: Callable[..., Any]) -> Callable[..., Any]:
                 current.watched_sets.add(self.source)
 
     return init
+
+
+def _is_unfinished(variable: Any) -> bool:
+    """Since 2.15 a frozenset does not know its type yet; of one that is no `frozenset` itself no name counts."""
+    return isinstance(variable, _torchs.FrozensetVariable) and type_of(variable) is object
 
 
 def _codes_in(function: Any) -> list[types.CodeType]:
@@ -69,13 +73,16 @@ _ORDERLESS = frozenset(
     """
     is_python_constant has_new_items debug_repr nb_subtract_impl nb_inplace_subtract_impl _fast_set_method
     sq_length sq_length_impl richcompare_impl tp_richcompare_impl python_constant_richcompare_impl issubset
-    issuperset get_real_python_backed_value generic_bool
+    issuperset get_real_python_backed_value generic_bool generic_is_true
     """.split()
 )
+# Since 2.14 these have what they give made by `_new_set`: it is in the order of the set whose method it is.
+_MADE_ALIKE = frozenset("set_copy intersection difference isdisjoint".split())
 # How these come by them: a container gives what its items give, at any depth.
 _THROUGH = frozenset(
     """
-    set_items as_python_constant guarded_method realize_and_forward <listcomp> <genexpr> <dictcomp> <setcomp>
+    set_items as_python_constant guarded_method realize_and_forward _operand_keys _iter_operand_keys <listcomp>
+    <genexpr> <dictcomp> <setcomp>
     """.split()
 )
 _VARIABLES = str(Path(_torchs.__file__).parent)
@@ -85,6 +92,7 @@ _OURS = str(Path(__file__).parent)
 class _InPythonsOrder(dict[Any, Any]):
     """The items, as Dynamo keeps them. asking: more code that may go over them unnoticed."""
 
+    orderless = _ORDERLESS
     asking: frozenset[types.CodeType] = frozenset()
 
     def _gone_over(self) -> None:
@@ -92,7 +100,7 @@ class _InPythonsOrder(dict[Any, Any]):
         while frame and (frame.f_code.co_name in _THROUGH or frame.f_code.co_filename.startswith(_OURS)):
             frame = frame.f_back
         code = frame.f_code if frame else None
-        is_torchs = code is not None and code.co_filename.startswith(_VARIABLES) and code.co_name in _ORDERLESS
+        is_torchs = code is not None and code.co_filename.startswith(_VARIABLES) and code.co_name in self.orderless
         if not is_torchs and code not in self.asking:
             _note_variables(dict.__iter__(self))
 
@@ -131,7 +139,7 @@ def _as_set(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **options: Any) -> Any:
         found = original(self, *args, **options)
-        if isinstance(found, _ANY_SET):  # `isdisjoint` says yes or no
+        if isinstance(found, ANY_SET):  # `isdisjoint` says yes or no
             _note_variables(found.items)
         return found
 
@@ -146,6 +154,10 @@ def _watch_items() -> None:
         return
     for kind in (_torchs.SetVariable, _torchs.FrozensetVariable):
         patches.replace("items of sets", kind, "set_items", property(_asked_for(kind.set_items.fget)))
+    for kind in deep(ANY_SET, type.__subclasses__):
+        if "_new_set" in vars(kind):
+            patches.replace("items of sets", kind, "_new_set", _made_alike(vars(kind)["_new_set"]))
+            _InPythonsOrder.orderless = _ORDERLESS | _MADE_ALIKE
 
 
 def _asked_for(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -156,6 +168,16 @@ def _asked_for(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return found
 
     return set_items
+
+
+def _made_alike(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _new_set(self: Any, items: Any) -> Any:
+        made = original(self, items)
+        if type(self.items) is _InPythonsOrder and type(made.items) is dict:
+            made.items = _InPythonsOrder(made.items)
+        return made
+
+    return _new_set
 
 
 def _putting_back(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,7 +208,7 @@ def _note_folded(arguments: Iterable[Any]) -> None:
     """Arguments of a function that Dynamo calls with Python's own sets."""
     for one in arguments:
         one = realized(one)
-        if isinstance(one, _ANY_SET):
+        if isinstance(one, ANY_SET):
             _note_variables(one.items)
 
 
@@ -211,7 +233,7 @@ def _are_texts(variable: Any) -> bool:
         items = found if type(found) in (set, frozenset) else (None,)
     else:
         variable = realized(variable)
-        items = _values_of_items(dict.__iter__(variable.items)) if isinstance(variable, _ANY_SET) else (None,)
+        items = _values_of_items(dict.__iter__(variable.items)) if isinstance(variable, ANY_SET) else (None,)
     return all(type(item) is str for item in items)
 
 
@@ -224,75 +246,10 @@ def _is_shuffled(variable: Any) -> bool:
     if is_lazy(variable) or isinstance(variable, ConstantVariable):
         found = deep(constant_of(variable), values_of)
         return any(isinstance(one, (set, frozenset)) and order_of(one) != SAME for one in found)
-    if isinstance(variable := realized(variable), _ANY_SET):
+    if isinstance(variable := realized(variable), ANY_SET):
         return order_of(_values_of_items(variable.items)) != SAME
     # Until 2.14 the text of an ordered set is in the order of Python's.
     return issubclass(type_of(variable), (set, frozenset, OrderedSet))
-
-
-def deep(top: Any, inner: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
-    """It and what `inner` gives of it, at any depth, each once: a list may hold itself."""
-    done: dict[int, Any] = {}
-    waiting = [top]
-    while waiting:
-        one = waiting.pop()
-        if id(one) not in done:
-            done[id(one)] = one
-            yield one
-            waiting.extend(inner(one))
-
-
-def items_of(variable: Any) -> Iterator[Any]:
-    """What stands in a container, as Dynamo keeps it: of a table keys and values, of a view of one what it is of."""
-    if is_lazy(variable):
-        return
-    variable = realized(variable)
-    of = getattr(variable, "kv", None)
-    variable = getattr(variable, "dv_dict", variable)
-    if isinstance(variable, BaseListVariable):
-        yield from variable.items
-    elif isinstance(variable, (ConstDictVariable, _ANY_SET)):
-        if of != "values":
-            yield from (key.vt for key in variable.items)
-        if isinstance(variable.items, dict) and of != "keys":
-            yield from variable.items.values()
-
-
-def values_of(value: Any) -> Iterable[Any]:
-    """The same of one of Python's own containers."""
-    if isinstance(value, dict):
-        return (*value.keys(), *value.values())
-    return value if isinstance(value, (tuple, list, set, frozenset)) else ()
-
-
-def is_lazy(variable: Any) -> bool:
-    """Whether Dynamo has not looked at it: a guard would come of asking it anything but `original_value`."""
-    return isinstance(variable, LazyVariableTracker) and not variable.is_realized()
-
-
-def realized(variable: Any) -> Any:
-    """What a lazy variable stands for, where Dynamo has looked at it already."""
-    if isinstance(variable, LazyVariableTracker) and variable.is_realized():
-        return variable.realize()
-    return variable
-
-
-def constant_of(variable: Any) -> Any:
-    """What a constant is, and what Dynamo has not looked at; of other variables None, most often. Asks for nothing."""
-    if is_lazy(variable):
-        return variable.original_value()
-    return getattr(realized(variable), "__dict__", {}).get("value")
-
-
-def type_of(variable: Any) -> type:
-    """Of the value; `object` where that is not known."""
-    if is_lazy(variable):
-        return type(variable.original_value())
-    try:
-        found: type = variable.python_type()
-    except (AttributeError, NotImplementedError):
-        return object
-    return found
 
 
 def _note_variables(items: Iterable[Any]) -> None:

@@ -18,7 +18,7 @@ from warmgraph.hashing import is_torch_or_stdlib
 from ... import versions
 from ..seen import note_chance, seen
 from . import sets
-from .sets import constant_of, is_lazy, realized, type_of
+from .variables import constant_of, deep, is_lazy, items_of, realized, type_of, values_of
 
 # An address, or a path: the text of an object, function or module without a form of its own.
 _OF_THIS_PROCESS = re.compile(r"\b0x[0-9a-f]{4,}|<module ")
@@ -64,7 +64,7 @@ def note_text(found: Any, of: Sequence[Any]) -> None:
 
 def _tells_more(variable: Any) -> bool:
     """Whether its text tells values that have no guard: of an object, at any depth."""
-    found = sets.deep(variable, _within)
+    found = deep(variable, _within)
     return any(_tells_itself(one) or (_LIVE and one is not variable and _is_live(one)) for one in found)
 
 
@@ -81,7 +81,7 @@ def _is_live(variable: Any) -> bool:
 def _within(variable: Any) -> Iterable[Any]:
     if issubclass(type_of(variable), BaseException) and not is_lazy(variable):
         return getattr(realized(variable), "args", ())
-    return sets.items_of(variable)
+    return items_of(variable)
 
 
 def _tells_itself(variable: Any) -> bool:
@@ -92,7 +92,7 @@ def _tells_itself(variable: Any) -> bool:
 
 
 def _holds_object(value: Any) -> bool:
-    return any(not isinstance(one, _SAID) or _says_itself(type(one)) for one in sets.deep(value, _values_within))
+    return any(not isinstance(one, _SAID) or _says_itself(type(one)) for one in deep(value, _values_within))
 
 
 def _values_within(value: Any) -> Iterable[Any]:
@@ -100,7 +100,7 @@ def _values_within(value: Any) -> Iterable[Any]:
         return (value._value_,)
     if isinstance(value, slice):
         return (value.start, value.stop, value.step)
-    return (value.__self__,) if isinstance(value, types.MethodType) else sets.values_of(value)
+    return (value.__self__,) if isinstance(value, types.MethodType) else values_of(value)
 
 
 # Constants, of which a guard says all; functions and modules, whose text holds an address or a path; what is opened.
