@@ -249,7 +249,7 @@ def codes_of(value: Any, depth: int = 0) -> Iterator[types.CodeType]:
         inner = (*_cells(value), getattr(value, "__wrapped__", None))
     elif isinstance(value, (staticmethod, classmethod, types.MethodType)):
         inner = (value.__func__,)
-    elif isinstance(value, property):
+    elif isinstance(value, (property, types.DynamicClassAttribute)):  # the latter is an enum's own
         inner = (value.fget, value.fset, value.fdel)
     elif isinstance(value, (functools.partial, functools.cached_property)):
         inner = (value.func,)
