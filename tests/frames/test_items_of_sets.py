@@ -23,6 +23,8 @@ Number.NINE in COLLIDING ; (Number.ONE, 1) in COLLIDING_PAIRS ; Longer in ODD ; 
 [len(c.__name__) for c in CLASSES] ; [k.value for k in KINDS & EQUAL] ; [k.value for k in {*KINDS}]
 [set(KINDS).pop().value] ; [k.value for k in TABLE["kinds"]] ; [len(f.__name__) for f in FUNCTIONS]
 [k.value for k in {k: 1 for k in KINDS}] ; [k.value for k in sorted(KINDS, key=len_of)] ; [k.value for k in FROZEN]
+[k.value for k in FROZEN - {Kind.ONE}] ; [k.value for k in KINDS.copy()] ; [k.value for k in {Kind.SIX} | FROZEN]
+[k.value for k in {Kind.SIX, Kind.TWO, Kind.ONE} & FROZEN] ; [next(iter(FROZEN.copy())).value]
 [ord(n[0]) for n in sorted(NAMES, key=len)] ; sorted(ord(n[0]) * x.shape[0] for n in NAMES)
 [m.__name__.__len__() for m in METHODS] ; [k.value for k, _ in PAIRS] ; [k.value for k in given_back()]
 """
