@@ -293,6 +293,35 @@ def test_what_torch_imports_to_compile_counts_as_nothing(run_python):
         assert run_python(COUNTED, way) == [[2.0, 2.0], restored], way
 
 
+WRAPPING = """
+def wrapped(function):
+    def wrapper(x): return function(x)
+    return wrapper
+"""
+ASSUMED = (
+    HEAD
+    + """
+sys.path.append(sys.argv[1])
+from wgwrapping import wrapped
+@torch._dynamo.assume_constant_result
+def wgflag(): return True
+def one(x): return x + 1 if wgflag() else x
+def two(x): return x * 3 if wgflag() else x
+inner = wrapped(two)
+def outer(x): return inner(x) - 1
+found = [torch.compile(f, backend="warmgraph")(torch.ones(2)).tolist() for f in (wrapped(one), outer)]
+print(json.dumps([found, warmgraph.stats()["restored"]]))
+"""
+)
+
+
+def test_what_an_assumed_constant_leaves_in_a_module_counts_as_nothing(run_python, tmp_path):
+    """Dynamo puts it among the globals of the frame; who restores that frame does not, and others reach the module."""
+    (tmp_path / "wgwrapping.py").write_text(WRAPPING)
+    for restored in (0, 2):
+        assert run_python(ASSUMED, tmp_path) == [[[2.0, 2.0], [2.0, 2.0]], restored]
+
+
 MAPPINGS = """
 from collections.abc import Mapping
 class Always: pass

@@ -23,6 +23,7 @@ import torch
 from msgspec import Struct
 from warmgraph.hashing import module_of_class
 
+from ...torch_api.frames.acting import left_by_dynamo
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
 from ..classes import counted, is_known, is_librarys, name_of
@@ -242,11 +243,12 @@ def _cell(walk: Walking, value: types.CellType) -> Iterator[str]:
 
 
 def _space(walk: Walking, value: types.ModuleType) -> Iterator[str]:
-    """Not the modules in a package that is installed: what a compile imports comes to lie there."""
+    """Not what Dynamo left, nor the modules in an installed package: what a compile imports comes to lie there."""
     space = space_of(value)
-    name = str(space.get("__name__"))
+    name, left = str(space.get("__name__")), left_by_dynamo(space)
     yield name
-    yield from walk.named(value, {key: held for key, held in space.items() if not _is_within(name, key, held)})
+    held = {key: one for key, one in space.items() if key not in left and not _is_within(name, key, one)}
+    yield from walk.named(value, held)
 
 
 def _is_within(package: str, key: Any, held: Any) -> bool:

@@ -73,7 +73,7 @@ _ORDERLESS = frozenset(
     """
     is_python_constant has_new_items debug_repr nb_subtract_impl nb_inplace_subtract_impl _fast_set_method
     sq_length sq_length_impl richcompare_impl tp_richcompare_impl python_constant_richcompare_impl issubset
-    issuperset get_real_python_backed_value generic_bool generic_is_true
+    issuperset vt_identity_compare generic_bool generic_is_true
     """.split()
 )
 # Since 2.14 these have what they give made by `_new_set`: it is in the order of the set whose method it is.
@@ -81,8 +81,8 @@ _MADE_ALIKE = frozenset("set_copy intersection difference isdisjoint".split())
 # How these come by them: a container gives what its items give, at any depth.
 _THROUGH = frozenset(
     """
-    set_items as_python_constant guarded_method realize_and_forward _operand_keys _iter_operand_keys <listcomp>
-    <genexpr> <dictcomp> <setcomp>
+    set_items as_python_constant get_real_python_backed_value guarded_method realize_and_forward _operand_keys
+    _iter_operand_keys <listcomp> <genexpr> <dictcomp> <setcomp>
     """.split()
 )
 _VARIABLES = str(Path(_torchs.__file__).parent)
