@@ -207,9 +207,14 @@ def _refuse_policy(devices: Sequence[str]) -> None:
         raise Refused("a cudagraph_policy is asked about its graph with inputs that only a trace has")
 
 
-def operators_in(references: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Custom operators that graphs call, so that what these are made of is compared."""
-    return {name for reference in references for piece in reference["pieces"] for name in piece["operators"]}
+def operators_left(ran: set[str], references: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Custom operators whose fakes ran, and that are in none of these graphs (the trace ended there, or asked for
+    nothing but a size), by the names that they were called by. Raises Refused for one in a graph that was not seen.
+    """
+    kept = {name for reference in references for piece in reference["pieces"] for name in piece["operators"]}
+    if others := kept - ran:
+        raise Refused(f"operator {min(others)} runs more than plain code while it is traced")
+    return {name: plain_operator(name) for name in sorted(ran - kept)}
 
 
 def _around(compiler: Compiler, gm: GraphModule, devices: Sequence[str]) -> dict[str, str]:

@@ -49,7 +49,7 @@ from .codes import (
     said_beside,
     untraced,
 )
-from .graphs import operators_in, plain_operator, policy_rows, with_lifted
+from .graphs import operators_left, policy_rows, with_lifted
 from .held import keys_of
 from .installed import graphs_of, installed_by, lifted_in, optimizers_of
 from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, sharing_of
@@ -61,6 +61,7 @@ from .traced import (
     is_of_named_tuple,
     module_of_globals,
     place_of,
+    places_of,
     refuse_unsaid,
     scope_of,
     sourceless_facts,
@@ -79,11 +80,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     installed = installed_by(graph, frame, seen, values, table, live)
     graphs = graphs_of(graph, installed, seen)  # before all that takes long
     lifted = lifted_in(graphs, live)
-    kept = operators_in(graphs.values())
-    # Their fakes ran, and are in no graph: the trace ended there, or asked for nothing but a size.
-    left = [plain_operator(name) for name in sorted(seen.operators - kept)]
-    if others := kept - seen.operators:
-        raise Refused(f"operator {min(others)} runs more than plain code while it is traced")
+    left = operators_left(seen.operators, graphs.values())
     known = {
         source: (
             dynamo.concrete(one["size"]),
@@ -104,7 +101,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     hookless, unguarded = _of_hooks([*idle, *seen.unguarded], look)
     runs = dynamo.running([(dynamo.kind_of(one), dynamo.source_of(one)) for one in (*guards, *unguarded)], live)
     untraced_values = [*runs, *seen.called.values()]
-    look.untraced.update(untraced([*untraced_values, *left]))
+    look.untraced.update(untraced([*untraced_values, *left.values()]))
     look.copied = _only_copied(seen, output.bytecode, live)
     # In an attempt that was given up as well: of that nothing is left in the record.
     given_up = [value for value, _ in seen.untraced.values() if isinstance(value, torch.Tensor)]
@@ -130,8 +127,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         raise Refused(f"it folds in {frame.code.co_name}, which two modules have alike")
     refuse_chance(_codes(frame, seen), seen, followed | of_packages | {*hooks_of_packages()})
     called = [
-        [place_of(value, sources, live, table), texts.number(look.untraced[id(value)])]
-        for value in (*seen.called.values(), *left)
+        [place, texts.number(look.untraced[id(value)])]
+        for place, value in places_of(seen.called.values(), left, sources, live, table)
     ]
     assumed = [assumed_row(function, said, sources, live, table) for function, said in seen.assumed]
     sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]

@@ -284,6 +284,16 @@ def place_of(value: Any, sources: Iterable[Source], live: Live, table: SourceTab
     return [value.__module__, value.__qualname__]
 
 
+def places_of(
+    functions: Iterable[Any], operators: Mapping[str, Any], sources: Iterable[Source], live: Live, table: SourceTable
+) -> Iterator[tuple[int | list[str], Any]]:
+    """Each of these with its place. operators: by the names that they were called by; one of several overloads is found
+    by the name of its own alone.
+    """
+    yield from ((place_of(one, sources, live, table), one) for one in functions)
+    yield from (([OF_OPERATORS, name], one) for name, one in operators.items())
+
+
 def assumed_row(function: Any, said: Any, sources: Iterable[Source], live: Live, table: SourceTable) -> Plain:
     """[source, arguments, named ones, result] of a function that a restore calls again. Raises Refused."""
     name = getattr(function, "__qualname__", "a function")

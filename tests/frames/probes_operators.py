@@ -78,6 +78,11 @@ LIBRARY.define("several.out(Tensor x, *, Tensor(a!) out) -> ()")
 LIBRARY.impl("several", lambda x: x.repeat(WIDE), "CompositeExplicitAutograd")
 register_fake("wgop_library::several", wide, lib=LIBRARY)
 def one_of_several(x): y = torch.ops.wgop_library.several.default(x); return y * y.shape[0]
+def breaks_after_one_of_several(x):
+    y = torch.ops.wgop_library.several.default(x)
+    torch._dynamo.graph_break()
+    return y
+def given_up_after_one_of_several(x): return breaks_after_one_of_several(x) * x.shape[0]
 def any_of_several(x): y = torch.ops.wgop_library.several(x); return y * y.shape[0]
 OPS = {"a": torch.ops.wgop.repeated, "b": torch.ops.wgop.other}
 OPERATOR = torch.ops.wgop.repeated.default
@@ -171,6 +176,7 @@ operator("by_library_with_meta", "a global of the kernel for meta tensors", chan
 operator("by_name", "a helper of the fake", edit=("x.shape[0] * WIDE", "x.shape[0] * 2"), after=False, agrees=True)
 
 operator("one_of_several", "a global of the fake", change=set_("m.WIDE", 2), after=False)
+operator("given_up_after_one_of_several", "a global of the fake", change=set_("m.WIDE", 2), after=False)
 operator("any_of_several", "a global of the fake", change=set_("m.WIDE", 2), after=False, refused="overloads")
 
 # -- which operator
@@ -213,7 +219,7 @@ operator("has_mark", "it appears", change=lambda scene: setattr(scene.m.OPERATOR
 
 # -- within other operators
 NOTHING = {"change": lambda scene: None, "agrees": True, "restores": True}
-for entry in ("nested", "by_library_with_meta", "composite", "one_of_several"):
+for entry in ("nested", "by_library_with_meta", "composite", "one_of_several", "given_up_after_one_of_several"):
     operator(entry, "nothing", **NOTHING)
 operator("vmapped", "nothing", change=lambda scene: None, agrees=True, refused=UNSEEN)
 operator("checkpointed", "nothing", **NOTHING, args=lambda: (torch.arange(4.0).requires_grad_(),))
