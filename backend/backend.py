@@ -22,7 +22,7 @@ from .torch_api.frames.ran import paused
 from .torch_api.frames.seen import unsupported as frames_unsupported
 from .torch_api.generated_code.lazy_module import use_lazy_debug_module
 from .torch_api.ranks.places import listen
-from .torch_api.settings import not_inductors
+from .torch_api.settings import allow_long_chains, not_inductors
 from .torch_api.versions.plain import compile_plainly, not_as_needed, tell_once
 from .typing import Compiler
 
@@ -111,6 +111,7 @@ class Backend:
         if compat.unsupported() is not None:
             return  # nothing of torch is touched
         use_lazy_debug_module()
+        allow_long_chains()
         attempt("profile", current.strict, watch_sizes)
         attempt("ranks", current.strict, listen)
         if current.frames and frames_unsupported() is None:

@@ -14,6 +14,19 @@ from torch.utils._config_module import _UNSET_SENTINEL as UNSET
 from . import patches
 
 
+def allow_long_chains() -> None:
+    """Give Inductor's recursion along a chain of nodes the room that it has without us, where Python 3.12 has little.
+
+    Its first three releases allow 1,500 calls through C, and with Dynamo's hook in place each call of Python's is one.
+    Inductor compiles a backward later, without the hook; we compile it with its forward, so that some 700 nodes one
+    after another were too many. The limit is that of Python 3.12.3; a user's own stays.
+    """
+    set_limit = getattr(torch._dynamo, "set_recursion_limit", None)
+    if (3, 12) <= sys.version_info < (3, 12, 3) and set_limit is not None:
+        if torch._dynamo.get_recursion_limit() == -1:
+            set_limit(10_000)
+
+
 def inductor_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
     """What `torch.compile(backend="inductor", mode=..., options=...)` would patch into Inductor's settings.
 
