@@ -25,6 +25,9 @@ Number.NINE in COLLIDING ; (Number.ONE, 1) in COLLIDING_PAIRS ; Longer in ODD ; 
 [k.value for k in {k: 1 for k in KINDS}] ; [k.value for k in sorted(KINDS, key=len_of)] ; [k.value for k in FROZEN]
 [k.value for k in FROZEN - {Kind.ONE}] ; [k.value for k in KINDS.copy()] ; [k.value for k in {Kind.SIX} | FROZEN]
 [k.value for k in {Kind.SIX, Kind.TWO, Kind.ONE} & FROZEN] ; [next(iter(FROZEN.copy())).value]
+[k.value for k in KINDS - OrderedSet([Kind.ONE])] ; [k.value for k in FROZEN - OrderedSet([Kind.ONE])]
+[k.value for k in OrderedSet([Kind.TWO, Kind.ONE, Kind.FIVE]) - FROZEN]
+[k.value for k in KINDS | OrderedSet([Kind.ONE])]
 [ord(n[0]) for n in sorted(NAMES, key=len)] ; sorted(ord(n[0]) * x.shape[0] for n in NAMES)
 [m.__name__.__len__() for m in METHODS] ; [k.value for k, _ in PAIRS] ; [k.value for k in given_back()]
 """
@@ -32,6 +35,7 @@ PROGRAM = """
 import enum, functools, json, os, warnings
 warnings.simplefilter("ignore")
 import torch, warmgraph
+from torch.utils._ordered_set import OrderedSet
 from warmgraph.cache import journal_dir, read, settings
 torch._inductor.config.fallback_by_default = True
 class Kind(enum.Enum):

@@ -76,7 +76,8 @@ _ORDERLESS = frozenset(
     issuperset vt_identity_compare generic_bool generic_is_true
     """.split()
 )
-# Since 2.14 these have what they give made by `_new_set`: it is in the order of the set whose method it is.
+# Since 2.14 these have what they give made by `_new_set`: it is in the order of the set whose method it is, and their
+# argument is asked what is in it. (`set - OrderedSet`, by another method, is in the order of its argument.)
 _MADE_ALIKE = frozenset("set_copy intersection difference isdisjoint".split())
 # How these come by them: a container gives what its items give, at any depth.
 _THROUGH = frozenset(
@@ -85,6 +86,7 @@ _THROUGH = frozenset(
     _iter_operand_keys <listcomp> <genexpr> <dictcomp> <setcomp>
     """.split()
 )
+_OF_ANOTHER = frozenset("_operand_keys _iter_operand_keys".split())  # by which a method asks for its argument's items
 _VARIABLES = str(Path(_torchs.__file__).parent)
 _OURS = str(Path(__file__).parent)
 
@@ -92,15 +94,18 @@ _OURS = str(Path(__file__).parent)
 class _InPythonsOrder(dict[Any, Any]):
     """The items, as Dynamo keeps them. asking: more code that may go over them unnoticed."""
 
-    orderless = _ORDERLESS
     asking: frozenset[types.CodeType] = frozenset()
+    made_alike: frozenset[str] = frozenset()
 
     def _gone_over(self) -> None:
         frame: types.FrameType | None = sys._getframe(2)
+        orderless = _ORDERLESS | self.made_alike
         while frame and (frame.f_code.co_name in _THROUGH or frame.f_code.co_filename.startswith(_OURS)):
+            if frame.f_code.co_name in _OF_ANOTHER:
+                orderless = self.made_alike
             frame = frame.f_back
         code = frame.f_code if frame else None
-        is_torchs = code is not None and code.co_filename.startswith(_VARIABLES) and code.co_name in self.orderless
+        is_torchs = code is not None and code.co_filename.startswith(_VARIABLES) and code.co_name in orderless
         if not is_torchs and code not in self.asking:
             _note_variables(dict.__iter__(self))
 
@@ -157,7 +162,7 @@ def _watch_items() -> None:
     for kind in deep(ANY_SET, type.__subclasses__):
         if "_new_set" in vars(kind):
             patches.replace("items of sets", kind, "_new_set", _made_alike(vars(kind)["_new_set"]))
-            _InPythonsOrder.orderless = _ORDERLESS | _MADE_ALIKE
+            _InPythonsOrder.made_alike = _MADE_ALIKE
 
 
 def _asked_for(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
