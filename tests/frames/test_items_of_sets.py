@@ -14,6 +14,7 @@ kind in KINDS and type(module) in CLASSES ; len(CLASSES) == 5
 KINDS.issuperset([kind]) ; kind in KINDS | {Kind.FIVE} ; kind in KINDS - {Kind.ONE}
 KINDS is not None and kind in KINDS ; KINDS != None and kind in KINDS ; bool(KINDS) and kind in KINDS
 [ord(n[0]) for n in sorted(NAMES)]
+[ord(n[0]) for n in sorted(NAMES, reverse=True)]
 """
 GONE_OVER = """
 Number.NINE in COLLIDING ; (Number.ONE, 1) in COLLIDING_PAIRS ; Longer in ODD ; kept_one in KEPT
@@ -28,7 +29,8 @@ Number.NINE in COLLIDING ; (Number.ONE, 1) in COLLIDING_PAIRS ; Longer in ODD ; 
 [k.value for k in KINDS - OrderedSet([Kind.ONE])] ; [k.value for k in FROZEN - OrderedSet([Kind.ONE])]
 [k.value for k in OrderedSet([Kind.TWO, Kind.ONE, Kind.FIVE]) - FROZEN]
 [k.value for k in KINDS | OrderedSet([Kind.ONE])]
-[ord(n[0]) for n in sorted(NAMES, key=len)] ; sorted(ord(n[0]) * x.shape[0] for n in NAMES)
+[ord(n[0]) for n in sorted(NAMES, key=len)] ; ord(max(NAMES, key=len)[0]) ; ord(min(NAMES, key=len)[0])
+ sorted(ord(n[0]) * x.shape[0] for n in NAMES)
 [m.__name__.__len__() for m in METHODS] ; [k.value for k, _ in PAIRS] ; [k.value for k in given_back()]
 """
 PROGRAM = """

@@ -9,7 +9,7 @@ import importlib
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -218,17 +218,19 @@ def _note_folded(arguments: Iterable[Any]) -> None:
 
 
 @contextmanager
-def by_a_builtin(function: Any, arguments: Sequence[Any], options: Any) -> Iterator[None]:
+def by_a_builtin(function: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Iterator[None]:
     """Around its call. `sorted` gives texts in one order, whichever their set has; others fold in Python's own."""
     current = seen()
-    if current and function is sorted and not options and len(arguments) == 1 and _are_texts(arguments[0]):
-        current.sorting = True
+    if current is None:
+        yield
+        return
+    is_plain = function is sorted and len(arguments) == 1 and options.keys() <= {"reverse"}
+    current.sorting = is_plain and _are_texts(arguments[0])
     try:
         yield
     finally:
-        if current:
-            current.sorting = False
-    if any(function is one for one in (max, min, sum)):
+        current.sorting = False
+    if function is max or function is min or function is sum:
         _note_folded(arguments)
 
 
