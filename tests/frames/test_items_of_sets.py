@@ -28,7 +28,7 @@ Number.NINE in COLLIDING ; (Number.ONE, 1) in COLLIDING_PAIRS ; Longer in ODD ; 
 [k.value for k in {Kind.SIX, Kind.TWO, Kind.ONE} & FROZEN] ; [next(iter(FROZEN.copy())).value]
 [k.value for k in KINDS - OrderedSet([Kind.ONE])] ; [k.value for k in FROZEN - OrderedSet([Kind.ONE])]
 [k.value for k in OrderedSet([Kind.TWO, Kind.ONE, Kind.FIVE]) - FROZEN]
-[k.value for k in KINDS | OrderedSet([Kind.ONE])]
+[k.value for k in KINDS | OrderedSet([Kind.ONE])] ; [len(sorted(NOTING)), *NOTING.order]
 [ord(n[0]) for n in sorted(NAMES, key=len)] ; ord(max(NAMES, key=len)[0]) ; ord(min(NAMES, key=len)[0])
  sorted(ord(n[0]) * x.shape[0] for n in NAMES)
 [m.__name__.__len__() for m in METHODS] ; [k.value for k, _ in PAIRS] ; [k.value for k in given_back()]
@@ -52,6 +52,11 @@ FROZEN = frozenset(KINDS)
 CLASSES = {torch.nn.Linear, torch.nn.Conv2d, Helper, Longer, torch.nn.LayerNorm}
 METHODS = {torch.Tensor.add, torch.Tensor.mul, torch.Tensor.clone, torch.Tensor.exp}
 NAMES = {"query", "value", "gates", "other", "key"}
+class Noting(set):
+    def __iter__(self):
+        self.order = [ord(n[0]) for n in set.__iter__(self)]
+        return set.__iter__(self)
+NOTING = Noting(NAMES)
 FUNCTIONS = {helped, helped_more, helped_most_of_all}
 class Number(enum.IntEnum): ONE, NINE, SEVENTEEN = 1, 9, 17
 COLLIDING, COLLIDING_PAIRS, MIXED = set(), set(), set()  # they lie in the order in which they came

@@ -235,13 +235,12 @@ def by_a_builtin(function: Any, arguments: Sequence[Any], options: Mapping[str, 
 
 
 def _are_texts(variable: Any) -> bool:
-    if is_lazy(variable):
-        found = variable.original_value()
-        items = found if type(found) in (set, frozenset) else (None,)
-    else:
-        variable = realized(variable)
-        items = _values_of_items(dict.__iter__(variable.items)) if isinstance(variable, ANY_SET) else (None,)
-    return all(type(item) is str for item in items)
+    """Of Python's own sets alone: one of the user's may go over its items by code of its own."""
+    if type_of(variable) not in (set, frozenset):
+        return False
+    found = variable.original_value() if is_lazy(variable) else realized(variable)
+    items = _values_of_items(dict.__iter__(found.items)) if isinstance(found, ANY_SET) else found
+    return isinstance(items, (list, set, frozenset)) and all(type(item) is str for item in items)
 
 
 def holds_set(variable: Any) -> bool:
