@@ -30,7 +30,7 @@ Number.NINE in COLLIDING ; (Number.ONE, 1) in COLLIDING_PAIRS ; Longer in ODD ; 
 [k.value for k in OrderedSet([Kind.TWO, Kind.ONE, Kind.FIVE]) - FROZEN]
 [k.value for k in KINDS | OrderedSet([Kind.ONE])] ; [len(sorted(NOTING)), *NOTING.order]
 [ord(n[0]) for n in sorted(NAMES, key=len)] ; ord(max(NAMES, key=len)[0]) ; ord(min(NAMES, key=len)[0])
- sorted(ord(n[0]) * x.shape[0] for n in NAMES)
+sorted(ord(n[0]) * x.shape[0] for n in NAMES)
 [m.__name__.__len__() for m in METHODS] ; [k.value for k, _ in PAIRS] ; [k.value for k in given_back()]
 """
 PROGRAM = """

@@ -5,7 +5,6 @@ Most sets that a trace makes keep their items in the order in which they come, a
 
 from __future__ import annotations
 
-import importlib
 import operator
 import sys
 import types
@@ -21,9 +20,7 @@ from torch.utils._ordered_set import OrderedSet
 from ... import patches
 from ..orders import NEVER, SAME, SEEDED, order_of
 from ..seen import note_chance, seen
-from .variables import ANY_SET, constant_of, deep, is_lazy, items_of, realized, type_of, values_of
-
-_torchs: Any = importlib.import_module(patches.SETS)
+from .variables import ANY_SET, SETS, constant_of, deep, is_lazy, items_of, realized, type_of, values_of
 
 
 def install() -> None:
@@ -61,7 +58,7 @@ def _making_set(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_unfinished(variable: Any) -> bool:
     """Since 2.15 a frozenset does not know its type yet; of one that is no `frozenset` itself no name counts."""
-    return isinstance(variable, _torchs.FrozensetVariable) and type_of(variable) is object
+    return isinstance(variable, SETS.FrozensetVariable) and type_of(variable) is object
 
 
 def _codes_in(function: Any) -> list[types.CodeType]:
@@ -87,7 +84,7 @@ _THROUGH = frozenset(
     """.split()
 )
 _OF_ANOTHER = frozenset("_operand_keys _iter_operand_keys".split())  # by which a method asks for its argument's items
-_VARIABLES = str(Path(_torchs.__file__).parent)
+_VARIABLES = str(Path(SETS.__file__).parent)
 _OURS = str(Path(__file__).parent)
 
 
@@ -157,7 +154,7 @@ def _watch_items() -> None:
     """
     if "items of sets" in patches.installed():
         return
-    for kind in (_torchs.SetVariable, _torchs.FrozensetVariable):
+    for kind in (SETS.SetVariable, SETS.FrozensetVariable):
         patches.replace("items of sets", kind, "set_items", property(_asked_for(kind.set_items.fget)))
     for kind in deep(ANY_SET, type.__subclasses__):
         if "_new_set" in vars(kind):

@@ -12,8 +12,8 @@ from torch._dynamo.variables.lists import BaseListVariable
 
 from ... import patches
 
-_torchs: Any = importlib.import_module(patches.SETS)
-ANY_SET: Any = getattr(_torchs, "BaseSetVariable", _torchs.SetVariable)  # frozen ones, too
+SETS: Any = importlib.import_module(patches.SETS)
+ANY_SET: Any = getattr(SETS, "BaseSetVariable", SETS.SetVariable)  # frozen ones, too
 
 
 def deep(top: Any, inner: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
