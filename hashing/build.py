@@ -63,9 +63,9 @@ class KeyContext(Struct, frozen=True):
     overlapping: which of several tensors in one storage overlap. cpu_code: that the generated code runs on the CPU
     whatever the devices (a C++ wrapper around GPU kernels). hooks: saved-tensors hooks that AOTAutograd will
     inline. assumed, shown: of a compile for certain sizes, what holds of symbols beside their facts (expressions of
-    sympy), and a line per input with its sizes as they are. shares_ranks: that whoever compiles notes whether the
-    code holds this rank's place in a mesh, so that the key need not speak of it. devices: that the graph uses, beside
-    those that it names.
+    sympy), and a line per input with its sizes as they are, or with what it holds. shares_ranks: that
+    whoever compiles notes whether the code holds this rank's place in a mesh, so that the key need not speak of it.
+    devices: that the graph uses, beside those that it names.
     """
 
     compiler: Mapping[str, Any]

@@ -22,6 +22,7 @@ from ..reporting.fail_open import attempt
 from ..torch_api import compile as compat
 from ..torch_api.changes.tables import import_inductor
 from ..torch_api.donated_buffers import spared, take_donated
+from ..torch_api.generated_code.frozen import keep_frozen, taking
 from ..torch_api.generated_code.triton_bundle import binaries_alone, emit_triton, without_launchers
 from ..torch_api.generated_code.wrapper_module import Payload, dump_module, run_module
 from ..torch_api.loading import count_as_compiled
@@ -29,6 +30,7 @@ from ..torch_api.opaque import with_classes, without_classes
 from ..torch_api.settings import inductor_options
 from ..typing import Bypass, Compiled, NotSerialisable, OnSkip, Packed, Request, Run
 from .any_device import text_without_device, to_current_device, without_device
+from .frozen_weights import Frozen, constants_of, without_constants
 from .names import renamer
 
 
@@ -44,8 +46,8 @@ class Inductor:
         return {}
 
     def refusal(self) -> Bypass | None:
-        if compat.freezing():
-            return Bypass(Reason.FREEZING, "Inductor's freezing bakes the weights into the code; set freezing=False")
+        if compat.freezing() and compat.inductor_config.freezing_discard_parameters:
+            return Bypass(Reason.FREEZING, "the weights are taken away; set freezing_discard_parameters=False")
         return None
 
     def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: OnSkip) -> Run:
@@ -53,13 +55,16 @@ class Inductor:
         attempt("tables", False, import_inductor)
         attempt("skip", False, hear_partitions)
         attempt("tuning", False, hear_bundling)
+        if compat.freezing():
+            attempt("freezing", False, keep_frozen)
         return compat.compile_fx(gm, inputs, patches)
 
     def pack(self, compiled: Compiled, key: Key) -> Packed:
         """Kernels that are still being built are waited for."""
         if compiled.kernels and not key.uses_cpu:
             raise NotSerialisable("C++ kernels in a graph whose key does not speak of the CPU")
-        result, texts = _without_texts(compiled.result)
+        result, making = without_constants(compiled.result)
+        result, texts = _without_texts(result)
         graphs = [h.result for h in (result.compiled_fw, result.compiled_bw) if h is not None]
         kept = ("_serialized_original_gm", "_original_gm")  # the latter still there on torch 2.12
         if any(getattr(graph, name, None) is not None for graph in graphs for name in kept):
@@ -68,14 +73,15 @@ class Inductor:
         bytecode = {g.cache_key: dump_module(g.source_code) for g in graphs if isinstance(g, compat.CompiledFxGraph)}
         files = built_files(compiled.kernels).items()
         kernels = tuple((Role.CPP_KERNEL, name, Path(path).read_bytes()) for name, path in files)
-        return Packed(result, texts, bytecode, kernels)
+        return Packed(result, texts, bytecode, (*kernels, *making))
 
     def unpack(self, payload: Payload, hit: Hit, request: Request) -> tuple[Any, Any]:
         result, rename = payload.result, renamer(hit.entry.symbols, request.key.slots)
         with_classes(result, request.gm)
         forward, backward = result.compiled_fw, result.compiled_bw
         if backward is None:
-            return _Graph(forward.result, payload, rename), None
+            frozen = constants_of(hit.blobs, request.gm)
+            return _Graph(forward.result, payload, rename, frozen=frozen), None
         return _Graph(forward.result, payload, rename), _Backward(
             backward.result,
             payload,
@@ -139,13 +145,14 @@ class _Graph(Struct):
     payload: Payload
     rename: Callable[[str], str]
     example_inputs: Sequence[Any] = field(default_factory=list)
+    frozen: Frozen | None = None
 
     def load(self, example_inputs: Sequence[Any]) -> Any:
         self.example_inputs = example_inputs
         return self.graph
 
     def post_compile(self, graph: Any, fx_config: dict[str, Any]) -> Any:
-        constants = compat.CompiledFxGraphConstants()
+        constants = self.frozen.constants if self.frozen else compat.CompiledFxGraphConstants()
         if isinstance(graph, compat.CompiledFxGraph):
             _attach_code(graph, constants, self.payload, self.rename)
             if graph.cudagraph_info is None and not graph.disabled_cudagraphs_reason:
@@ -153,7 +160,8 @@ class _Graph(Struct):
                 fx_config = {**fx_config, "cudagraphs": compat.BoxedBool(False)}
         graph.post_compile(self.example_inputs, constants, fx_config)
         policy = _cudagraph_policy()
-        return graph if policy is None else policy.wrap_output(graph)
+        run = graph if policy is None else policy.wrap_output(graph)
+        return taking(self.frozen.kept, run) if self.frozen else run
 
 
 class _Backward(_Graph):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import KeyContext
+from warmgraph.hashing import KeyContext, frozen_lines
 
 from ..artifact.guards import overlapping
 from ..torch_api import compile as compat
@@ -48,7 +48,11 @@ def key_context(
         cpu_code=bool(compat.inductor_config.cpp_wrapper),
         hooks=inlined_hooks(gm, inputs),
         assumed=assumed(env) if again else {},
-        shown=[*(shown(inputs) if again else ()), *(gradients(inputs) if in_region() else ())],
+        shown=[
+            *(shown(inputs) if again else ()),
+            *(gradients(inputs) if in_region() else ()),
+            *(frozen_lines(gm) if compat.freezing() else ()),
+        ],
         shares_ranks=backend == "warmgraph" and places.can_tell(),
     )
 

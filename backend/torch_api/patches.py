@@ -46,7 +46,9 @@ _CHOICES = "Triton's choices"
 _RANKS = "results that ranks share"
 _FRAMES = "restored frames"
 _VERIFIED = "verified hits"
+_FREEZING = "frozen weights"
 _BUILDER = "torch._dynamo.variables.builder"
+_MISC = "torch._dynamo.variables.misc"
 _OPTIMIZER = "torch._dynamo.variables.optimizer"
 _BUILTIN = "torch._dynamo.variables.builtin"
 _DICTS = "torch._dynamo.variables.dicts"
@@ -78,6 +80,10 @@ _OF_ALL = {
     "partitions": Patch(
         "torch._inductor.scheduler", "Scheduler.graph_partition", ("self",), "reasons of skipped CUDA graphs"
     ),
+    "freezing": Patch("torch._inductor.compile_fx", "fw_compiler_freezing", ("aot_autograd_model",), _FREEZING),
+    "constants of weights": Patch(
+        "torch._inductor.constant_folding", "replace_node_with_constant", ("gm", "node"), _FREEZING, everywhere=True
+    ),
     "skips": Patch(_TREES, "log_cudagraph_skip_and_bump_counter", ("msg",), "reasons of skipped CUDA graphs"),
     "bundling": Patch(
         "torch._inductor.triton_bundler", "TritonBundler.put_static_autotuner", ("cls", "key", "kernel"), _CHOICES
@@ -99,9 +105,7 @@ _OF_ALL = {
     "state of optimizers": Patch(_OPTIMIZER, "OptimizerVariable.update_list_args", ("self", "tx"), _FRAMES),
     "guards left out": Patch("torch._dynamo.guards", "install_guard", ("guards", "skip"), _FRAMES, everywhere=True),
     "nodes that run": Patch("torch._dynamo.utils", "run_node", ("tracer", "node", "args", "kwargs"), _FRAMES),
-    "attributes by super": Patch(
-        "torch._dynamo.variables.misc", "SuperVariable.call_method", ("self", "tx", "name", "args", "kwargs"), _FRAMES
-    ),
+    "attributes by super": Patch(_MISC, "SuperVariable.call_method", ("self", "tx", "name", "args", "kwargs"), _FRAMES),
     "installed globals": Patch(
         "torch._dynamo.output_graph", "OutputGraph.install_global_unsafe", ("self", "name", "value"), _FRAMES
     ),
@@ -133,18 +137,16 @@ _OF_ALL = {
         _FUNCTIONS, "invoke_and_store_as_constant", ("tx", "fn", "name", "args"), _FRAMES, everywhere=True
     ),
     "names in modules": Patch(
-        "torch._dynamo.variables.misc",
+        _MISC,
         "PythonModuleVariable.var_getattr",
         ("self", "tx", "name"),
         _FRAMES,
         elsewhere="PythonModuleVariable.tp_getattro_impl",
     ),
     "whether names are in modules": Patch(
-        "torch._dynamo.variables.misc", "PythonModuleVariable.call_obj_hasattr", ("self", "tx", "name"), _FRAMES
+        _MISC, "PythonModuleVariable.call_obj_hasattr", ("self", "tx", "name"), _FRAMES
     ),
-    "attributes read at once": Patch(
-        "torch._dynamo.variables.misc", "GetAttrVariable.as_python_constant", ("self",), _FRAMES
-    ),
+    "attributes read at once": Patch(_MISC, "GetAttrVariable.as_python_constant", ("self",), _FRAMES),
     "constants": Patch("torch._dynamo.variables.constant", "ConstantVariable.__init__", ("self", "value"), _FRAMES),
     "keys of tables": Patch(
         _HASHABLE,

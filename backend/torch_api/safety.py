@@ -110,4 +110,6 @@ def _described(nodes: Iterable[Node]) -> contextlib.AbstractContextManager[Any]:
     vouched = dict.fromkeys(DESCRIBED | wrapped, "described by warmgraph's key")
     known = inductor_config.unsafe_marked_cacheable_functions
     let_patches_win()
-    return inductor_config.patch(fx_graph_cache=True, unsafe_marked_cacheable_functions={**vouched, **known})  # type: ignore[no-any-return]
+    functions = {**vouched, **known}
+    # What frozen weights hold is in our keys (`frozen_lines`).
+    return inductor_config.patch(fx_graph_cache=True, freezing=False, unsafe_marked_cacheable_functions=functions)  # type: ignore[no-any-return]

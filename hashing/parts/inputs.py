@@ -12,7 +12,7 @@ from ..encoding.encode import Uncacheable, encode
 from .graph import expression_of, graph_modules, is_symbolic, meta_value
 from .opaque import opaque_text
 from .symbols import SymbolTable
-from .tensors import describe, inner_parts, plain_kind, shared_storages, sizes_of
+from .tensors import contents, describe, inner_parts, plain_kind, shared_storages, sizes_of
 
 # A fake of a real input as it was before tracing: asked when tracing changed the input's own metadata.
 FreshFake = Callable[[Node, torch.Tensor], torch.Tensor]
@@ -165,3 +165,8 @@ def lifted_tensors(gm: GraphModule) -> dict[str, torch.Tensor]:
 def lifted_lines(lifted: Mapping[str, torch.Tensor]) -> list[str]:
     """One line per lifted tensor: only its metadata matters, as for any input."""
     return [f"b{number} {describe(value, value, encode)}" for number, value in enumerate(lifted.values())]
+
+
+def frozen_lines(gm: GraphModule) -> list[str]:
+    """What each lifted tensor holds: code is made for it where weights are frozen. Raises Uncacheable."""
+    return [f"b{number} holds {contents(value)}" for number, value in enumerate(lifted_tensors(gm).values())]

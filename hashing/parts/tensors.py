@@ -179,12 +179,25 @@ def constant(tensor: torch.Tensor, where: str) -> str:
             "Pass it as an input or register it as a buffer",
             Cause.CONSTANT_TOO_LARGE,
         )
-    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    data = ctypes.string_at(plain.data_ptr(), size) if size else b""
     return (
         f"<{_kind_of(tensor)} {tensor.dtype} {tensor.device} size {list(tensor.size())} stride {list(tensor.stride())} "
-        f"requires_grad {tensor.requires_grad} sha256 {hashlib.sha256(data).hexdigest()}>"
+        f"requires_grad {tensor.requires_grad} sha256 {_content(tensor)}>"
     )
+
+
+def contents(tensor: torch.Tensor) -> str:
+    """Of a plain tensor, or of all that a wrapper subclass holds: digests. However large it is. Raises Uncacheable."""
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_meta:
+        raise Uncacheable(f"a weight of type {type(tensor).__qualname__} has no content that could be hashed")
+    taken = inner_parts(tensor)
+    return _content(tensor) if taken is None else f"{{{', '.join(map(contents, taken[0].values()))}}}"
+
+
+def _content(tensor: torch.Tensor) -> str:
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    size = plain.numel() * plain.element_size()
+    data = (ctypes.c_char * size).from_address(plain.data_ptr()) if size else b""  # no copy
+    return hashlib.sha256(data).hexdigest()
 
 
 def _kind_of(tensor: torch.Tensor) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 from warmgraph.hashing import foreign
 
 _PASSES = "torch._inductor.fx_passes."
-_FREEZING = _PASSES + "freezing_patterns"  # run while freezing alone, whose results are not kept
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -89,8 +88,6 @@ def _passes_anew() -> Iterator[tuple[str, Any]]:
         return
     seen = set()
     for module in [sys.modules[name] for name in sorted(sys.modules) if name.startswith(_PASSES)]:
-        if module.__name__ == _FREEZING:
-            continue
         for attribute, value in tuple(vars(module).items()):
             named = {"": value}
             if isinstance(value, (list, tuple)):

@@ -13,6 +13,7 @@ import torch
 from torch._dynamo.utils import get_static_address_type
 from warmgraph.hashing import comes_with_torch
 
+from ..compile import freezing
 from .plain import Plain, Refused
 from .ran import paused
 from .seen import seen
@@ -30,7 +31,9 @@ def is_held(value: Any) -> bool:
 
 
 def sources_of_held(gm: Any) -> dict[str, Any]:
-    """Where Dynamo found the tensors that are attributes of its graph, by their names."""
+    """Where Dynamo found the tensors that are attributes of its graph, by their names. Raises Refused."""
+    if freezing():
+        raise Refused("its graph's code is made for what its weights hold")
     found: dict[str, Any] = getattr(gm, "_param_name_to_source", None) or {}
     return found
 

@@ -1,0 +1,64 @@
+"""Frozen graphs as data: how their constants are made of the weights (`torch_api/generated_code/frozen.py`)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from msgspec import Struct
+from torch.fx import GraphModule
+from warmgraph.cache import Role
+from warmgraph.hashing import lifted_tensors
+
+from ..torch_api import compile as compat
+from ..torch_api.generated_code.frozen import FrozenCode, Made, parts_of
+from ..typing import NotSerialisable
+from .graph_codec import BadGraph, dump_graph, load_graph
+
+_BLOB = "constants"
+_MOST_BYTES = 64 << 20
+
+
+class Frozen(Struct, frozen=True):
+    """constants: as torch's loader takes them. kept: positions of the inputs that the code takes."""
+
+    constants: Made
+    kept: Sequence[int]
+
+
+def without_constants(result: Any) -> tuple[Any, tuple[tuple[Role, str, bytes], ...]]:
+    """A copy of `result` with Inductor's code in the place of frozen code, and how to make its constants.
+
+    Raises NotSerialisable.
+    """
+    frozen = result.compiled_fw.result
+    if not isinstance(frozen, FrozenCode):
+        return result, ()
+    if frozen.making is None:
+        raise NotSerialisable(str(frozen.problem))
+    own = sum(one.nbytes for one in (frozen.code.constants or {}).values() if isinstance(one, torch.Tensor))
+    if own > _MOST_BYTES:
+        raise NotSerialisable(f"code that packed {own} bytes of weights by itself")
+    result, holder = copy.copy(result), copy.copy(result.compiled_fw)
+    result.compiled_fw, holder.result = holder, frozen.code
+    data = dump_graph(frozen.making, {"names": frozen.names, "kept": frozen.kept}, {})
+    return result, ((Role.GRAPH, _BLOB, data),)
+
+
+def constants_of(blobs: Mapping[str, bytes], gm: GraphModule) -> Frozen | None:
+    """Made of the weights that `gm` holds; None for code that is not frozen. Raises BadGraph."""
+    if _BLOB not in blobs:
+        return None
+    making, facts = load_graph(blobs[_BLOB])
+    match facts:
+        case {"names": list(names), "kept": list(kept)}:
+            pass
+        case _:
+            raise BadGraph("constants without names")
+    weights = parts_of([*lifted_tensors(gm).values()])
+    needed = len(making.graph.find_nodes(op="placeholder"))
+    with compat.no_dispatch_modes(), torch.no_grad():
+        made = making([*weights, *[None] * (needed - len(weights))])
+    return Frozen(Made(dict(zip(names, made, strict=True))), kept)
