@@ -23,7 +23,8 @@ from typing import Any
 import torch
 
 from ..encoding.encode import Uncacheable, encode
-from ..encoding.values import attributes_of, bound_cells
+from ..encoding.targets import TORCH_NAMESPACES, is_operator
+from ..encoding.values import attributes_of, attributes_of_plain, bound_cells
 from ..origin import comes_with_torch, is_torch_or_stdlib, module_of_class
 from .facts import fact
 from .once import once_per_key
@@ -104,11 +105,13 @@ def places_of(name: str) -> tuple[str, ...]:
 
 
 def _held_by(value: Any, places: tuple[str, ...], package: str, depth: int) -> str | None:
-    """A function of the package's files with all that it holds: plain values, others of these, and torch's functions.
-    None for others.
+    """A function of the package's files with all that it holds: plain values, others of these, and torch's functions
+    and operators. None for others.
     """
     if isinstance(value, _PLAIN):
         return repr(value)
+    if is_operator(value) and str(value).partition(".")[0] in TORCH_NAMESPACES:
+        return str(value)
     if depth and isinstance(value, _METHODS) and isinstance(value.__self__, type):  # what it replaced
         known = is_torch_or_stdlib(value.__self__.__module__) and _is_known_code(value)
         return f"{value.__self__.__module__}.{value.__qualname__}" if known else None
@@ -132,7 +135,7 @@ def _held_by(value: Any, places: tuple[str, ...], package: str, depth: int) -> s
         held = [*bound_cells(value).values(), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     elif type(value) in (tuple, list):
         held = list(value)
-    elif own and (fields := attributes_of(value)):
+    elif own and (fields := attributes_of(value) or attributes_of_plain(value)):
         held = [one for pair in fields for one in pair]
     else:
         return None

@@ -10,7 +10,10 @@ from typing import Any
 
 from warmgraph.hashing import foreign
 
+from ..compile import freezing
+
 _PASSES = "torch._inductor.fx_passes."
+_FREEZING = _PASSES + "freezing_patterns"  # run while weights are frozen alone
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -71,14 +74,14 @@ def is_pattern(value: Any) -> bool:
     return isinstance(value, (matcher.PatternExpr, cache))
 
 
-_found: tuple[int, list[tuple[str, Any]]] = (0, [])
+_found: tuple[tuple[int, bool], list[tuple[str, Any]]] = ((0, False), [])
 
 
 def _passes() -> list[tuple[str, Any]]:
     """Every pass of Inductor's that matches patterns, by the name that leads to it."""
     global _found
-    if _found[0] != len(sys.modules):
-        _found = len(sys.modules), list(_passes_anew())
+    if _found[0] != (now := (len(sys.modules), freezing())):
+        _found = now, list(_passes_anew())
     return _found[1]
 
 
@@ -88,6 +91,8 @@ def _passes_anew() -> Iterator[tuple[str, Any]]:
         return
     seen = set()
     for module in [sys.modules[name] for name in sorted(sys.modules) if name.startswith(_PASSES)]:
+        if module.__name__ == _FREEZING and not freezing():
+            continue
         for attribute, value in tuple(vars(module).items()):
             named = {"": value}
             if isinstance(value, (list, tuple)):
