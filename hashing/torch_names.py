@@ -11,6 +11,7 @@ CORE = "torch._C"
 SDPA_ORDER, SDPA_ORDERS = "_get_sdp_priority_order", ([1, 2, 0, 3, 4], [3, 1, 2, 0, 4])
 NO_TORCH_FUNCTION = "DisableTorchFunction"
 SDPA_OVERRIDEABLE = "_get_overrideable_sdp_enabled"
+NNPACK = "_get_nnpack_enabled"
 SDPA_FLASH_4 = "_get_fa4_sdp_enabled"  # since 2.15
 
 OPERATORS = "torch._ops"  # the module of operators' classes

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from warmgraph.hashing import sha256_hex
 
+from ..key.triton_kernels import is_constexpr
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames.acting import left_by_dynamo
 from ..torch_api.frames.guards import is_dtensor
@@ -103,6 +104,8 @@ def _type(look: Looking, source: Source, arguments: Arguments) -> str:
         more = f" {library.__repr__(value)}"
     if (ranks := ranks_text(value)) is not None:
         return ranks
+    if is_constexpr(value):
+        more = f" {look.values.constant(value.value)}"
     return look.values.classes.text(type(value)) + more
 
 

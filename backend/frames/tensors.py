@@ -87,7 +87,9 @@ def _is_of_storages(name: str) -> bool:
 def _beneath(value: torch.Tensor) -> str:
     """What lies under a tensor: Dynamo folds it in, and code made for more memory would read past its end."""
     base = value._base
-    under = None if base is None else (str(base.dtype), [*base.shape], [*base.stride()], base.requires_grad)
+    under = None
+    if base is not None:
+        under = (str(base.dtype), [*base.shape], [*base.stride()], base.storage_offset(), base.requires_grad)
     return f"{value.untyped_storage().nbytes()} {under}"
 
 
@@ -114,15 +116,22 @@ def sharing_text(tensors: Sequence[torch.Tensor]) -> str:
     for group in storages.values():
         if len(group) > 1:
             members = [tensors[position] for position in group]
+            bases: list[torch.Tensor] = []
             described = [
-                (position, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), _base(tensor))
+                (position, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), _base(tensor, bases))
                 for position, tensor in zip(group, members, strict=True)
             ]
             groups.append((described, members[0].untyped_storage().nbytes()))
     return sha256_hex(repr((one, groups)).encode())[:16]
 
 
-def _base(tensor: torch.Tensor) -> Any:
-    """AOTAutograd rebuilds inputs that share a storage from it."""
+def _base(tensor: torch.Tensor, bases: list[torch.Tensor]) -> Any:
+    """AOTAutograd rebuilds inputs that share a storage from it. bases: those that were seen; it grows."""
     base = tensor._base
-    return None if base is None else ([*base.shape], [*base.stride()])
+    if base is None:
+        return None
+    number = next((number for number, one in enumerate(bases) if one is base), len(bases))
+    if number == len(bases):
+        bases.append(base)
+    flags = (str(base.dtype), base.requires_grad, base.is_leaf)
+    return number, [*base.shape], [*base.stride()], base.storage_offset(), *flags

@@ -54,6 +54,8 @@ def _replacements() -> dict[str, Any]:
     """What code outside torch changed in torch itself, for whatever graph: no node of one says so."""
     digests, put_there = changes()
     found: dict[str, Any] = {"torch": digests}
+    if names := operators.made_to_stay():
+        found["side effects"] = names
     for overload in registries.autotuned_operators():
         if overload.namespace in TORCH_NAMESPACES:
             _refuse_autotuned(overload)
@@ -130,9 +132,10 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
     count[0] += 1
     if count[0] > _MOST:
         raise Uncacheable(f"operator {name} and others lead to each other in more than {_MOST} ways")
-    told = described(overload)
+    told, stays = described(overload), {"stays unused": True} if operators.stays_unused(overload) else {}
     if told is not None:
-        return {"schema": str(overload._schema), "tags": sorted(str(tag) for tag in overload.tags), "described": told}
+        tags = sorted(str(tag) for tag in overload.tags)
+        return {"schema": str(overload._schema), "tags": tags, "described": told, **stays}
     if overload in registries.autotuned_operators():
         _refuse_autotuned(overload)
     entry = operators.simple_registry.singleton.find(name)
@@ -141,6 +144,7 @@ def _describe_operator(overload: Any, within: frozenset[str] = frozenset()) -> d
         "tags": sorted(str(tag) for tag in overload.tags),
         "effect": getattr(getattr(entry, "effect", None), "effect", None),
         "symmetric_memory": sorted(_symmetric_memory(entry)),
+        **stays,
     }
     functions = python_implementations(overload)
     leaf = functools.partial(_inner_operator, within | {name})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import sys
 import types
 from typing import Any
 
@@ -19,6 +20,12 @@ def triton_kernel(node: Node) -> dict[str, Any]:
         "kernel_idx": kernel_description(table.get_kernel(node.kwargs["kernel_idx"])),
         "constant_args_idx": table.get_constant_args(node.kwargs["constant_args_idx"]),
     }
+
+
+def is_constexpr(value: Any) -> bool:
+    """Whether it is a constant of Triton's (`tl.constexpr`), which torch takes for the value in it."""
+    language: Any = sys.modules.get("triton.language")
+    return language is not None and isinstance(value, language.constexpr)
 
 
 def kernel_text(value: Any) -> str | None:

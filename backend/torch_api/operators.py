@@ -18,6 +18,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket, _highe
 from torch._prims_common import _computation_dtype_map
 from torch._subclasses import fake_impls
 from torch.fx import GraphModule
+from torch.fx.node import _side_effectful_functions
 from warmgraph.hashing import TORCH_NAMESPACES, comes_with_torch, foreign, graph_modules, is_torch_or_stdlib
 
 __all__ = [
@@ -58,6 +59,26 @@ def overloads(target: Any) -> list[Any]:
     if isinstance(target, OpOverloadPacket):
         return [getattr(target, name) for name in target.overloads()]
     return []
+
+
+def stays_unused(overload: Any) -> bool:
+    """Whether a call of it stays where nothing uses what it gives (`torch.fx.has_side_effect`)."""
+    return overload in _side_effectful_functions or overload.overloadpacket in _side_effectful_functions
+
+
+def made_to_stay() -> list[str]:
+    """Of torch's operators that compute, those that a program gave to `torch.fx.has_side_effect`."""
+    found = {str(one) for one in _side_effectful_functions if isinstance(one, (OpOverload, OpOverloadPacket))}
+    return sorted(name for name in found if name.partition(".")[0] in _COMPUTE and name not in _STAY)
+
+
+_COMPUTE = frozenset("aten prims quantized mkldnn onednn".split())
+_STAY = frozenset(
+    """
+    aten._assert_async.msg aten._assert_scalar.default aten._assert_tensor_metadata.default
+    aten.sym_constrain_range.default aten.sym_constrain_range_for_size.default prims._sink_tokens.default
+    """.split()
+)
 
 
 def overload_names(packet: Any) -> list[str]:

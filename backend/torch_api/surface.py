@@ -50,7 +50,12 @@ SURFACE = (
     Need(
         "torch._C",
         "",
-        names=("_get_overrideable_sdp_enabled", "_get_sdp_priority_order", "_get_sm_carveout_experimental"),
+        names=(
+            "_get_nnpack_enabled",
+            "_get_overrideable_sdp_enabled",
+            "_get_sdp_priority_order",
+            "_get_sm_carveout_experimental",
+        ),
     ),
     Need(
         "torch.distributed.distributed_c10d",
@@ -59,6 +64,7 @@ SURFACE = (
         needed_for="how long ranks wait for each other",
     ),
     Need("torch._C._dynamo.guards", "", names=("compute_overlapping_tensors", "dict_version")),
+    Need("torch.fx.node", "", names=("_side_effectful_functions",)),
     Need("torch.fx.experimental.symbolic_shapes", "ShapeEnv.evaluate_guards_expression", ("self", "code", "args")),
     # compiling
     Need("torch", "_TorchCompileInductorWrapper", ("mode", "options", "dynamic")),

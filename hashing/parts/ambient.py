@@ -64,6 +64,7 @@ def ambient_state(uses_cpu: bool, uses_gpu: bool = True) -> dict[str, Any]:
             "matmul_precision": _precision(getattr(torch.backends.mkldnn, "matmul", None)),
             "conv_precision": _precision(getattr(torch.backends.mkldnn, "conv", None)),
         },
+        **({} if getattr(sys.modules[torch_names.CORE], torch_names.NNPACK)() else {"nnpack": False}),
         **_dtensors(),
     }
     if uses_cpu:

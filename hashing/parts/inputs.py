@@ -128,13 +128,30 @@ def input_lines(
 def _storage(tensors: list[torch.Tensor], overlapping: Overlapping, dynamic: bool) -> str:
     """What AOTAutograd bakes in when it rebuilds inputs from their common base.
 
-    With dynamic sizes the geometry is not in the key, but which inputs overlap decides how they are rebuilt.
+    With dynamic sizes the geometry is not in the key, but which inputs overlap decides how they are rebuilt; the base
+    of those that do is in it.
     """
-    text = f"overlap {encode(overlapping(tensors))}"
-    if dynamic:
+    text = f"overlap {encode(overlap := overlapping(tensors))}"
+    if dynamic and not overlap:
         return text
-    bases = [encode([*base.size(), *base.stride()]) for t in tensors if (base := t._base) is not None]
-    return f"{text} bytes {tensors[0].untyped_storage().nbytes()} bases {bases}"
+    size = "" if dynamic else f" bytes {tensors[0].untyped_storage().nbytes()}"
+    return f"{text}{size} bases {_bases(tensors)}"
+
+
+def _bases(tensors: list[torch.Tensor]) -> str:
+    """Mostly one, that begins where its storage does, and is of the kind of its views."""
+    bases = [base for tensor in tensors if (base := tensor._base) is not None]
+    shapes = [encode([*base.size(), *base.stride()]) for base in bases]
+    more = [
+        [next(n for n, one in enumerate(bases) if one is base), base.storage_offset(), *_kind(base), base.is_leaf]
+        for base in bases
+    ]
+    usual = [[0, 0, *_kind(tensors[0]), True]] * len(bases)
+    return f"{shapes}" if more == usual else f"{shapes} {encode(more)}"
+
+
+def _kind(tensor: torch.Tensor) -> tuple[torch.dtype, bool]:
+    return tensor.dtype, tensor.requires_grad
 
 
 def _input(node: Node, real: Any, fake: Any, number: Callable[[Any], str], with_storage: bool) -> str:

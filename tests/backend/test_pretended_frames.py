@@ -107,6 +107,13 @@ def test_another_kernel_is_traced_for(run, case):
         assert (found["restored"], found["traced"], found["misses"]) == (0, 1, 1), (change, found)
 
 
+def test_a_constant_of_tritons_counts_by_what_is_in_it(run):
+    cold, warm, other = run(["cut"]), run(["cut"]), run(["cut"], mode=["default", "a constant"])
+    assert (cold["cut"]["result"][1], cold["cut"]["traced"], warm["cut"]["result"]) == ([256], 2, cold["cut"]["result"])
+    assert (warm["cut"]["restored"], warm["cut"]["traced"]) == (2, 0), warm
+    assert (other["cut"]["result"][1], other["cut"]["restored"]) == ([512], 0), other
+
+
 def test_another_gpu_is_traced_for(run):
     run(FACTS)
     for other in ({"major": 8}, {"name": "another"}, {"total_memory": 40 << 30}, {"warp_size": 64}, {"count": 1}):

@@ -57,6 +57,9 @@ def seeds(x): return x * (torch.seed() % 1000)
 def storage(x): return x * x.untyped_storage().size()
 def base(x): return x * x._base.shape[0]
 def type_of_base(x): return x * 2 if x._base.dtype is torch.float64 else x * 3
+def overlapping(x, y):
+    x.add_(1)
+    return x + y
 def line_raised(x):
     try: raise ValueError("a")
     except ValueError as e: return x * e.__traceback__.tb_lineno
@@ -185,6 +188,19 @@ process(
 )
 process("base", "larger", as_is=True, args=part_of(lambda: torch.ones(6)), change=args(part_of(lambda: torch.ones(8))))
 process("type_of_base", "another", as_is=True, args=part_of(lambda: torch.ones(8)), change=args(part_of(doubles)))
+
+
+def overlapping(low):
+    """Two views at the same places of one storage, of a base that begins elsewhere."""
+
+    def made(scene=None):
+        base = torch.arange(32.0)[low : low + 16].data
+        return base[8 - low : 16 - low], base[12 - low : 20 - low]
+
+    return made
+
+
+process("overlapping", "base elsewhere", as_is=True, agrees=True, args=overlapping(8), change=args(overlapping(4)))
 
 # -- line numbers
 LOWER = ("\nclass Thing", "\n# a comment\nclass Thing")

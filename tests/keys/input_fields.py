@@ -89,6 +89,21 @@ INPUTS = [
         lambda: _parts_of(_base(64)[:60].data, 0, 8),
     ),
     _inputs(
+        "where the base of a shared storage begins",
+        lambda: _parts_of(_base(64)[2:32].data, 8, 16),
+        lambda: _parts_of(_base(64)[4:34].data, 6, 14),
+    ),
+    _inputs(
+        "which inputs have one base",
+        lambda: _parts_of(_base(64), 0, 8),
+        lambda: (b := _base(64), b[:8], b.detach()[8:16])[1:],
+    ),
+    _inputs(
+        "type of the base of a shared storage",
+        lambda: _parts_of(_base(64), 0, 8),
+        lambda: tuple(part.view(torch.float32) for part in _parts_of(torch.arange(64, dtype=torch.int32), 0, 8)),
+    ),
+    _inputs(
         "size of a storage that is resized",
         lambda: _base(64)[:8],
         lambda: _base(128)[:8],

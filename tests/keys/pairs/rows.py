@@ -10,6 +10,45 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 aten = torch.ops.aten
 
 
+@pair(agrees=True)
+def where_the_base_of_two_views_begins(v):
+    """The views lie at the same places of their storage; a base that is made anew begins elsewhere."""
+    pool = torch.arange(32.0)
+    low = 12 - 4 * v
+    part = pool[low : low + 16].data
+    first, second = part[8 - low : 16 - low], part[12 - low : 20 - low]
+    return compiled(lambda a, b: a.add_(1) + b)(first, second), pool
+
+
+@pair()
+def an_operator_that_stays_though_nobody_uses_what_it_gives(v):
+    """`torch.fx.has_side_effect`."""
+    calls = []
+
+    def note(x):
+        calls.append(1)
+        return x.clone()
+
+    note.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
+    op = torch.library.custom_op("pairs_rows::note", note, mutates_args=())
+    op.register_fake(lambda x: torch.empty_like(x))
+    if v == 2:
+        torch.fx.has_side_effect(torch.ops.pairs_rows.note.default)
+
+    def run(x):
+        torch.ops.pairs_rows.note(x)
+        return x + 1
+
+    return compiled(run)(values()), torch.tensor(len(calls))
+
+
+@pair(agrees=True)
+def an_operator_of_torchs_that_stays(v):
+    if v == 2:
+        torch.fx.has_side_effect(aten.sin.default)
+    return compiled(lambda x: (x.sin(), x + 1)[1])(values())
+
+
 @pair()
 def a_decomposition_of_torchs_is_wrapped(v):
     """Inductor's own table, torch's own operator."""

@@ -33,6 +33,60 @@ def a_python_kernel_of_the_cpu_that_folds_constants(v):
     return compiled(lambda x: (torch.full((4,), 0.5).erfinv(), x + 1))(values())
 
 
+@pair()
+def whether_nnpack_may_run(v):
+    """Where oneDNN does not run, a convolution's result is laid out as the library that runs it wants."""
+    torch.backends.mkldnn.enabled = False
+    torch.backends.nnpack.set_flags(v == 1)
+    last = {"memory_format": torch.channels_last}
+    x, weight = values(16, 3, 8, 8).contiguous(**last), values(4, 3, 3, 3).contiguous(**last)
+    found = compiled(lambda x, weight: F.conv2d(x, weight) * 2)(x, weight)
+    return torch.tensor(found.stride())
+
+
+# --- what weights hold that are frozen ------------------------------------------------------------------
+
+
+def frozen(layer, *inputs):
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        return compiled(layer)(*inputs)
+
+
+@pair(kernels=True)
+def a_number_in_a_frozen_weight(v):
+    """Small ones stand in the code."""
+    layer = torch.nn.Linear(8, 8)
+    layer.bias.data.fill_(v)
+    layer.weight.data.fill_(0.5)
+    layer.scale = torch.nn.Parameter(torch.tensor(float(v)))
+    layer.forward = functools.partial(lambda self, x: F.linear(x, self.weight, self.bias) * self.scale.exp(), layer)
+    return frozen(layer, values(8, 8))
+
+
+@pair(kernels=True)
+def a_frozen_buffer(v):
+    norm = torch.nn.BatchNorm2d(3).eval()
+    norm.running_var.fill_(v)
+    return frozen(
+        torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, bias=False).requires_grad_(False), norm)[1:], values(1, 3, 8, 8)
+    )
+
+
+@pair(kernels=True)
+def a_pattern_for_frozen_weights(v):
+    """As torchao registers them."""
+    from torch._inductor.fx_passes.freezing_patterns import register_freezing_graph_pattern
+    from torch._inductor.pattern_matcher import Arg, CallFunction
+
+    @register_freezing_graph_pattern(CallFunction(aten.sin, Arg()))
+    def replace(match, x):
+        match.replace_by_example(lambda x: x * v, [x])
+
+    layer = torch.nn.Linear(8, 8)
+    layer.forward = functools.partial(lambda self, x: F.linear(x, self.weight).sin(), layer)
+    return frozen(layer, values(8, 8))
+
+
 # --- settings -------------------------------------------------------------------------------------------
 
 
