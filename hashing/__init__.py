@@ -20,7 +20,7 @@ from .parts.allowed import is_allowed_call
 from .parts.ambient import ambient_state
 from .parts.graph import HOOKS, graph_modules, meta_value, policies_in, policy_text
 from .parts.hooks import Hook
-from .parts.inputs import changes_metadata, frozen_lines, lifted_tensors
+from .parts.inputs import changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
 from .parts.tensors import held_tensor, inner_parts
 from .parts.toolchain import package_facts, toolchain
@@ -63,7 +63,6 @@ __all__ = [
     "fact",
     "for_current_device",
     "foreign",
-    "frozen_lines",
     "function_of_package",
     "graph_modules",
     "groups_come_as_inputs",

@@ -63,9 +63,9 @@ class KeyContext(Struct, frozen=True):
     overlapping: which of several tensors in one storage overlap. cpu_code: that the generated code runs on the CPU
     whatever the devices (a C++ wrapper around GPU kernels). hooks: saved-tensors hooks that AOTAutograd will
     inline. assumed, shown: of a compile for certain sizes, what holds of symbols beside their facts (expressions of
-    sympy), and a line per input with its sizes as they are, or with what it holds. shares_ranks: that
-    whoever compiles notes whether the code holds this rank's place in a mesh, so that the key need not speak of it.
-    devices: that the graph uses, beside those that it names.
+    sympy), and a line per input with its sizes as they are. frozen: that weights become constants of the code.
+    shares_ranks: that whoever compiles notes whether the code holds this rank's place in a mesh, so that the key need
+    not speak of it. devices: that the graph uses, beside those that it names.
     """
 
     compiler: Mapping[str, Any]
@@ -78,6 +78,7 @@ class KeyContext(Struct, frozen=True):
     hooks: Sequence[Hook] = ()
     assumed: Mapping[Any, Any] = field(default_factory=dict)
     shown: Sequence[str] = ()
+    frozen: bool = False
     shares_ranks: bool = False
     devices: Collection[torch.device] = ()
 
@@ -102,7 +103,8 @@ def key_of(gm: GraphModule, inputs: Sequence[Any], key_context: KeyContext) -> K
 
     body = GraphText(table, key_context.resolve, {name: number for number, name in enumerate(lifted)})
     body.add(gm)
-    about_inputs = lifted_lines(lifted) + input_lines(gm, inputs, fakes, lifted, table, key_context.overlapping)
+    about_inputs = lifted_lines(lifted, frozen=key_context.frozen)
+    about_inputs += input_lines(gm, inputs, fakes, lifted, table, key_context.overlapping)
     about_inputs += [*key_context.shown, *_assumed_lines(key_context.assumed, table)]
     everything = [*inputs, *lifted.values()]
     place = place_lines(everything)

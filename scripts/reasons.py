@@ -55,8 +55,8 @@ REASONS: dict[str, tuple[str, str]] = {
         "the detail names it; make it a torch.library.custom_op, or call it outside the compiled function",
     ),
     Reason.FREEZING.value: (
-        "Inductor's freezing bakes the weights into the code",
-        "set torch._inductor.config.freezing = False",
+        "Inductor's freezing takes the weights away, and nothing is left to make its constants of",
+        "set torch._inductor.config.freezing_discard_parameters = False",
     ),
     Reason.CACHES_DISABLED.value: (
         "caches are switched off",
@@ -135,6 +135,8 @@ ADVICE: dict[str, str] = {
     "graph": "the code that was traced is another one: edited, another branch taken, or another constant captured",
     "inputs": "call it with inputs of the same kind, dtype, layout and flags on every run",
     "sizes": "compile once for all sizes: torch.compile(dynamic=True), or torch._dynamo.mark_dynamic(x, dim)",
+    "weights": "code with frozen weights is made for what they hold: it hits with the same weights; without freezing "
+    "(torch._inductor.config.freezing) it does with any",
     "devices": "another device, or another index: ranks that see several GPUs compile for each; give each rank one "
     "(torchrun --virtual-local-rank), or set TORCH_COMPILE_ON_ONE_RANK=1 (torch 2.15), and they share",
     "symbols": "which sizes are dynamic, and their ranges, must be the same on every run",
@@ -165,6 +167,8 @@ def advice_about(parts: Sequence[str], names: Sequence[str], detail: str | None 
         first = "devices"
     elif first == "inputs" and any(name.endswith((" size", " stride")) for name in names):
         first = "sizes"
+    elif first == "inputs" and names and all(name.endswith(" holds") for name in names):
+        first = "weights"
     elif first == "inputs" and any(name.endswith(" device") for name in names):
         first = "devices"
     return None if first is None else ADVICE[first]

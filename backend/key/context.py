@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import KeyContext, frozen_lines
+from warmgraph.hashing import KeyContext
 
 from ..artifact.guards import overlapping
 from ..torch_api import compile as compat
@@ -48,11 +48,8 @@ def key_context(
         cpu_code=bool(compat.inductor_config.cpp_wrapper),
         hooks=inlined_hooks(gm, inputs),
         assumed=assumed(env) if again else {},
-        shown=[
-            *(shown(inputs) if again else ()),
-            *(gradients(inputs) if in_region() else ()),
-            *(frozen_lines(gm) if compat.freezing() else ()),
-        ],
+        shown=[*(shown(inputs) if again else ()), *(gradients(inputs) if in_region() else ())],
+        frozen=compat.freezing(),
         shares_ranks=backend == "warmgraph" and places.can_tell(),
     )
 

@@ -111,5 +111,5 @@ def _described(nodes: Iterable[Node]) -> contextlib.AbstractContextManager[Any]:
     known = inductor_config.unsafe_marked_cacheable_functions
     let_patches_win()
     functions = {**vouched, **known}
-    # What frozen weights hold is in our keys (`frozen_lines`).
+    # What frozen weights hold is in our keys (`lifted_lines`).
     return inductor_config.patch(fx_graph_cache=True, freezing=False, unsafe_marked_cacheable_functions=functions)  # type: ignore[no-any-return]

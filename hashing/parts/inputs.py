@@ -179,11 +179,11 @@ def lifted_tensors(gm: GraphModule) -> dict[str, torch.Tensor]:
     return {**dict(gm.named_parameters(remove_duplicate=False)), **dict(gm.named_buffers(remove_duplicate=False))}
 
 
-def lifted_lines(lifted: Mapping[str, torch.Tensor]) -> list[str]:
-    """One line per lifted tensor: only its metadata matters, as for any input."""
-    return [f"b{number} {describe(value, value, encode)}" for number, value in enumerate(lifted.values())]
-
-
-def frozen_lines(gm: GraphModule) -> list[str]:
-    """What each lifted tensor holds: code is made for it where weights are frozen. Raises Uncacheable."""
-    return [f"b{number} holds {contents(value)}" for number, value in enumerate(lifted_tensors(gm).values())]
+def lifted_lines(lifted: Mapping[str, torch.Tensor], *, frozen: bool) -> list[str]:
+    """One line per lifted tensor: only its metadata matters, as for any input; what it holds as well if the code is
+    made for that. Raises Uncacheable.
+    """
+    return [
+        f"b{number} {describe(value, value, encode)}{f' holds {contents(value)}' if frozen else ''}"
+        for number, value in enumerate(lifted.values())
+    ]

@@ -82,7 +82,6 @@ _THEIRS: dict[str, tuple[Callable[[str, str, str], Finding], tuple[str, ...], st
     "TORCH_COMPILE_DISABLE": (problem, _ON, "torch.compile compiles nothing"),
     "TORCHDYNAMO_DISABLE": (problem, _ON, "torch.compile compiles nothing"),
     "TORCHDYNAMO_REPRO_AFTER": (warning, ("dynamo", "aot"), "torch's minifier is at work"),
-    "TORCHINDUCTOR_FREEZING": (warning, _ON, "graphs with frozen weights are not cached"),
     "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": (warning, _ON, _UNREPLACED),
     "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": (warning, _ON, _UNREPLACED),
     "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE": (warning, _ON, _UNREPLACED),

@@ -156,6 +156,9 @@ def _atom(text: str | None) -> Value | None:
     return None if text is None else Value(text)
 
 
+_WITH_VALUES = frozenset("size stride offset storage static holds".split())
+
+
 def _words(text: str) -> dict[str, str] | None:
     """A tensor's line: `kind`, `dtype`, `device`, words with a value, and flags (with an empty one)."""
     words = split(text, " ")
@@ -164,7 +167,7 @@ def _words(text: str) -> dict[str, str] | None:
     found = {"kind": words[0], "dtype": words[1], "device": words[2]}
     rest = iter(words[3:])
     for word in rest:
-        found[word] = next(rest, "") if word in ("size", "stride", "offset", "storage", "static") else ""
+        found[word] = next(rest, "") if word in _WITH_VALUES else ""
     found.pop("bytes", None)
     return found
 

@@ -278,9 +278,30 @@ def operators_that_mutate_in_both_ways(way):
     return found
 
 
-@case(bypass="freezing")
+class Frozen(torch.nn.Module):
+    """Weights that are folded, packed, written to, given back and read by more than one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.BatchNorm2d(4)
+        self.last, self.scale = (
+            torch.nn.Linear(4, 4, bias=False),
+            torch.nn.Parameter(torch.tensor([0.5, 2.0, 1.0, 3.0])),
+        )
+        self.register_buffer("calls", torch.zeros(3))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        y = self.norm(self.first(x * 2.5)).relu().mean((2, 3))
+        y = self.last(y * self.scale.exp() + self.scale.sum()) @ self.last.weight.t() + torch.tensor(
+            [1.0, 2.0, 3.0, 4.0]
+        )
+        return y * self.calls[0], self.scale, self.scale.view(2, 2)
+
+
+@case()
 def frozen_weights(way):
-    """Inductor's freezing bakes the weights in: two modules, each with its own, and nothing kept."""
+    """Inductor's freezing bakes the weights in: modules that differ in theirs alone, each with its own."""
     found = []
     with torch.no_grad(), torch._inductor.config.patch(freezing=True):
         for scale in (1.0, 2.0):
@@ -289,6 +310,39 @@ def frozen_weights(way):
             torch._dynamo.reset()
             found.append(way.compile(layer)(numbers()) - layer.bias)
     return found
+
+
+@case()
+def frozen_weights_of_every_kind(way):
+    torch.manual_seed(0)
+    module = Frozen().eval()
+    module.norm.running_mean.normal_()
+    module.norm.running_var.uniform_(1, 2)
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        run, x = way.compile(module), torch.rand(2, 1, 5, 5)
+        found = [run(x), run(x)]
+    return (
+        [one[0].clone() for one in found],
+        module.calls,
+        found[0][1] is module.scale,
+        module.scale.data_ptr() == found[0][2].data_ptr(),
+    )
+
+
+@case()
+def frozen_weights_of_dynamic_sizes(way):
+    module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 4))
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True), torch.autocast("cpu", torch.bfloat16):
+        run = way.compile(module, dynamic=True)
+        return [run(torch.ones(size, 4)) for size in (2, 5)]
+
+
+@case(bypass="freezing")
+def frozen_weights_that_are_taken_away(way):
+    """`freezing_discard_parameters`: the module has none afterwards."""
+    settings = {"freezing": True, "freezing_discard_parameters": True}
+    with torch.no_grad(), torch._inductor.config.patch(settings):
+        return way.compile(torch.nn.Linear(4, 4))(numbers()[:4])
 
 
 @case(bypass="force_disable_caches")

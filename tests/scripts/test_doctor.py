@@ -166,7 +166,7 @@ def test_what_works_against_the_cache_is_told(monkeypatch: pytest.MonkeyPatch) -
     for name, value, verdict, said in (
         ("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1", Verdict.PROBLEM, "unset it"),
         ("TORCH_COMPILE_DISABLE", "1", Verdict.PROBLEM, "unset it"),
-        ("TORCHINDUCTOR_FREEZING", "1", Verdict.WARNING, "unset it"),
+        ("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "1", Verdict.WARNING, "unset it"),
         ("WARMGRAPH_DIR", "store", Verdict.WARNING, "from / on"),
         ("WARMGRAPH_DIRECTORY", "/x", Verdict.WARNING, "did you mean WARMGRAPH_DIR?"),
         ("WARMGRAPH_REDIS_ADDRESS", "/x", Verdict.WARNING, "warmgraph config"),
@@ -175,7 +175,7 @@ def test_what_works_against_the_cache_is_told(monkeypatch: pytest.MonkeyPatch) -
             only.setenv(name, value)
             told = found(check_environment)["environment"]
             assert (told.verdict, said in (told.advice or "")) == (verdict, True), told
-    monkeypatch.setenv("TORCHINDUCTOR_FREEZING", "0")
+    monkeypatch.setenv("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "0")
     assert is_ok(found(check_environment)["environment"])
 
 
