@@ -31,7 +31,7 @@ def keep_frozen() -> None:
     patches.install("constants of weights", _replacing)
 
 
-class FrozenCode(OutputCode):
+class FrozenCode(OutputCode):  # type: ignore[misc]  # torch's class is untyped
     """A frozen graph as AOTAutograd's compiler returns it.
 
     code: Inductor's. making: what gives its constants, in the order of `names`, from the inputs, weights among them;
@@ -169,7 +169,7 @@ def _replacing(original: Callable[..., Any]) -> Callable[..., Any]:
 # -- and again
 
 
-class Made(CompiledFxGraphConstants):
+class Made(CompiledFxGraphConstants):  # type: ignore[misc]
     """Constants of frozen code, as torch's loader asks for them. made: by name."""
 
     def __init__(self, made: Mapping[str, torch.Tensor]) -> None:
