@@ -249,6 +249,8 @@ class Values:
             return f"contextvar:{value.name} {value in contextvars.copy_context()}"
         if name_of(type(value)) == "numpy.ufunc" and getattr(sys.modules["numpy"], special.__name__, None) is value:
             return f"numpy:{special.__name__}"
+        if module_of(value) == "numpy.dtypes" and special.isbuiltin == 1:
+            return f"numpy:{special.str}"
         if (text := said_as_a_whole(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from probe import args, put, set_
 
 SOURCE = """
-import collections, math, torch
+import collections, math, numpy, torch
+DTYPE = numpy.dtype("float32")
 TENSOR = torch.arange(4.0)
 D = {"a": 2.0}
 S = {1, 2}
@@ -50,6 +52,8 @@ class GAB:
     def __init__(self): self.v = 2.0
     def __getattribute__(self, name): return object.__getattribute__(self, name)
 GABO = GAB()
+def dtype_of_numpy(x): return x * 2 if DTYPE == numpy.float32 else x * 3
+def converted(x): return torch.from_numpy(x.numpy().astype(DTYPE)) + 1
 def use_tensor(x): return x + TENSOR
 def lists(xs): return xs[0] + xs[1] if len(xs) == 2 else xs[0] * 3
 def use_thing(x): return THING(x) + THING.meth(x)
@@ -231,6 +235,10 @@ value("kind", "a subclass", change=lambda s: setattr(s.m, "THING", type("Thing",
 value("sub", "a base more", edit=("class Thing:", "class Other: pass\nclass Thing(Other):"), agrees=True)
 value("shape_of", "another", change=set_("m.TENSOR", torch.ones(5)))
 value("dtype_of", "another", change=set_("m.TENSOR", torch.ones(4).double()))
+value("dtype_of_numpy", "another", change=set_("m.DTYPE", np.dtype("int64")))
+value("dtype_of_numpy", "made again", change=set_("m.DTYPE", np.dtype(np.float32)), restores=True)
+value("dtype_of_numpy", "a class instead", change=set_("m.DTYPE", np.float32), agrees=True)
+value("converted", "another", change=set_("m.DTYPE", np.dtype("float64")))
 value("device_of", "another", change=set_("m.TENSOR", torch.ones(4, device="meta")))
 value("grad_of", "it has one", change=lambda s: setattr(s.m.TENSOR, "grad", torch.ones(4)), agrees=True)
 value("leaf_of", "no leaf", change=lambda s: setattr(s.m, "TENSOR", s.m.TENSOR.clone().requires_grad_() * 1))
