@@ -12,9 +12,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstants, OutputCode
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_aggregate
 from warmgraph.hashing import inner_parts
 
 from .. import patches
@@ -114,6 +116,7 @@ class _Constants:
         if node.op == "call_function":
             made = self._graph.node_copy(node, copies.__getitem__)
             made.meta = {}
+            made.args = map_aggregate(made.args, _plain)
             if isinstance(made.target, OpOverloadPacket):  # passes for packed weights write these
                 names = overload_names(made.target)
                 made.target = getattr(made.target, names[0]) if len(names) == 1 else made.target
@@ -126,6 +129,11 @@ class _Constants:
             self._root.register_buffer(name, value.detach())
             self._made[id(value)] = (value, self._graph.get_attr(name))
         return self._made[id(value)][1]
+
+
+def _plain(value: Any) -> Any:
+    """torch 2.11 packs for a number of rows that is sympy's."""
+    return int(value) if isinstance(value, sympy.Integer) else value
 
 
 _thread = threading.local()
