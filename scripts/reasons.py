@@ -55,8 +55,8 @@ REASONS: dict[str, tuple[str, str]] = {
         "the detail names it; make it a torch.library.custom_op, or call it outside the compiled function",
     ),
     Reason.FREEZING.value: (
-        "Inductor's freezing takes the weights away, and nothing is left to make its constants of",
-        "set torch._inductor.config.freezing_discard_parameters = False",
+        "Inductor's freezing, where no weights are left to make its constants of",
+        "the detail says why",
     ),
     Reason.CACHES_DISABLED.value: (
         "caches are switched off",

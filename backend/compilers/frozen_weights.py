@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,10 +14,9 @@ from warmgraph.hashing import lifted_tensors
 
 from ..torch_api import compile as compat
 from ..torch_api.generated_code.frozen import FrozenCode, Made, parts_of
-from ..typing import NotSerialisable
+from ..typing import NotSerialisable, Run
 from .graph_codec import BadGraph, dump_graph, load_graph
 
-_BLOB = "constants"
 _MOST_BYTES = 64 << 20
 
 
@@ -26,6 +25,17 @@ class Frozen(Struct, frozen=True):
 
     constants: Made
     kept: Sequence[int]
+
+    def taking(self, code: Run) -> Run:
+        """What AOTAutograd calls with all inputs, weights among them."""
+
+        def run(inputs: list[Any]) -> Any:
+            taken = [inputs[position] for position in self.kept]
+            inputs.clear()
+            return code(taken)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
 
 
 def without_constants(result: Any) -> tuple[Any, tuple[tuple[Role, str, bytes], ...]]:
@@ -44,14 +54,12 @@ def without_constants(result: Any) -> tuple[Any, tuple[tuple[Role, str, bytes], 
     result, holder = copy.copy(result), copy.copy(result.compiled_fw)
     result.compiled_fw, holder.result = holder, frozen.code
     data = dump_graph(frozen.making, {"names": frozen.names, "kept": frozen.kept}, {})
-    return result, ((Role.GRAPH, _BLOB, data),)
+    return result, ((Role.GRAPH, "constants", data),)
 
 
-def constants_of(blobs: Mapping[str, bytes], gm: GraphModule) -> Frozen | None:
-    """Made of the weights that `gm` holds; None for code that is not frozen. Raises BadGraph."""
-    if _BLOB not in blobs:
-        return None
-    making, facts = load_graph(blobs[_BLOB])
+def constants_of(data: bytes, gm: GraphModule) -> Frozen:
+    """Made of the weights that `gm` holds. Raises BadGraph."""
+    making, facts = load_graph(data)
     match facts:
         case {"names": list(names), "kept": list(kept)}:
             pass

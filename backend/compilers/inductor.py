@@ -6,7 +6,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from msgspec import Struct, field
@@ -22,16 +22,17 @@ from ..reporting.fail_open import attempt
 from ..torch_api import compile as compat
 from ..torch_api.changes.tables import import_inductor
 from ..torch_api.donated_buffers import spared, take_donated
-from ..torch_api.generated_code.frozen import keep_frozen, taking
 from ..torch_api.generated_code.triton_bundle import binaries_alone, emit_triton, without_launchers
 from ..torch_api.generated_code.wrapper_module import Payload, dump_module, run_module
-from ..torch_api.loading import count_as_compiled
+from ..torch_api.loading import count_as_compiled, is_to_be_saved
 from ..torch_api.opaque import with_classes, without_classes
 from ..torch_api.settings import inductor_options
 from ..typing import Bypass, Compiled, NotSerialisable, OnSkip, Packed, Request, Run
 from .any_device import text_without_device, to_current_device, without_device
-from .frozen_weights import Frozen, constants_of, without_constants
 from .names import renamer
+
+if TYPE_CHECKING:
+    from .frozen_weights import Frozen
 
 
 class Inductor:
@@ -48,6 +49,8 @@ class Inductor:
     def refusal(self) -> Bypass | None:
         if compat.freezing() and compat.inductor_config.freezing_discard_parameters:
             return Bypass(Reason.FREEZING, "the weights are taken away; set freezing_discard_parameters=False")
+        if compat.freezing() and is_to_be_saved():
+            return Bypass(Reason.FREEZING, "a result that is written to a file has no weights to make its constants of")
         return None
 
     def compile(self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], told: OnSkip) -> Run:
@@ -56,6 +59,8 @@ class Inductor:
         attempt("skip", False, hear_partitions)
         attempt("tuning", False, hear_bundling)
         if compat.freezing():
+            from ..torch_api.generated_code.frozen import keep_frozen  # few graphs are, here and below
+
             attempt("freezing", False, keep_frozen)
         return compat.compile_fx(gm, inputs, patches)
 
@@ -63,6 +68,8 @@ class Inductor:
         """Kernels that are still being built are waited for."""
         if compiled.kernels and not key.uses_cpu:
             raise NotSerialisable("C++ kernels in a graph whose key does not speak of the CPU")
+        from .frozen_weights import without_constants
+
         result, making = without_constants(compiled.result)
         result, texts = _without_texts(result)
         graphs = [h.result for h in (result.compiled_fw, result.compiled_bw) if h is not None]
@@ -80,8 +87,7 @@ class Inductor:
         with_classes(result, request.gm)
         forward, backward = result.compiled_fw, result.compiled_bw
         if backward is None:
-            frozen = constants_of(hit.blobs, request.gm)
-            return _Graph(forward.result, payload, rename, frozen=frozen), None
+            return _Graph(forward.result, payload, rename, frozen=_frozen(hit, request)), None
         return _Graph(forward.result, payload, rename), _Backward(
             backward.result,
             payload,
@@ -94,6 +100,14 @@ class Inductor:
 
     def without_cudagraphs(self) -> contextlib.AbstractContextManager[Any]:
         return patched_settings({"triton.cudagraphs": False})
+
+
+def _frozen(hit: Hit, request: Request) -> Frozen | None:
+    if "constants" not in hit.blobs:
+        return None
+    from .frozen_weights import constants_of
+
+    return constants_of(hit.blobs["constants"], request.gm)
 
 
 # --- out of a result ----------------------------------------------------------------------------------
@@ -161,7 +175,7 @@ class _Graph(Struct):
         graph.post_compile(self.example_inputs, constants, fx_config)
         policy = _cudagraph_policy()
         run = graph if policy is None else policy.wrap_output(graph)
-        return taking(self.frozen.kept, run) if self.frozen else run
+        return self.frozen.taking(run) if self.frozen else run
 
 
 class _Backward(_Graph):

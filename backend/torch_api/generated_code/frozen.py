@@ -187,18 +187,6 @@ class Made(CompiledFxGraphConstants):  # type: ignore[misc]
         return {**super().unwrap(g), **{name: self._made[of] for name, of in g.frozen_param_names.items()}}
 
 
-def taking(kept: Sequence[int], code: Run) -> Run:
-    """What AOTAutograd calls with all inputs, weights among them."""
-
-    def run(inputs: list[Any]) -> Any:
-        taken = [inputs[position] for position in kept]
-        inputs.clear()
-        return code(taken)
-
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
-
-
 def parts_of(weights: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """As AOTAutograd passes them: wrapper subclasses taken apart, in torch's order."""
     found: list[torch.Tensor] = []
