@@ -114,6 +114,13 @@ def test_a_constant_of_tritons_counts_by_what_is_in_it(run):
     assert (other["cut"]["result"][1], other["cut"]["restored"]) == ([512], 0), other
 
 
+def test_code_with_frozen_weights_is_loaded(run):
+    """Its frame is traced; what folds the weights runs again, on the GPU, and nothing is compiled."""
+    cold, warm = run(["frozen"])["frozen"], run(["frozen"])["frozen"]
+    assert (cold["misses"], warm["hits"], warm["traced"], warm["started"]) == (1, 1, 1, 0), (cold, warm)
+    assert (warm["result"], warm["launched"] > 0, cold["started"] > 0) == (cold["result"], True, True), (cold, warm)
+
+
 def test_another_gpu_is_traced_for(run):
     run(FACTS)
     for other in ({"major": 8}, {"name": "another"}, {"total_memory": 40 << 30}, {"warp_size": 64}, {"count": 1}):

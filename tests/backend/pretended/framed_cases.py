@@ -262,6 +262,15 @@ def cut():
     return lambda x: x[:WIDTH].relu() + 1, (new(1024),)
 
 
+def frozen():
+    torch._inductor.config.freezing = True
+    torch.set_grad_enabled(False)
+    module = (
+        torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).eval().to(new(1).device)
+    )
+    return module, (new(2, 3, 8, 8),)
+
+
 def put(**names):
     return lambda: globals().update(names)
 
@@ -280,6 +289,6 @@ CASES = {
     for f in (
         *(inference, training, half, in_pieces, on_the_host, both, made_there, sizes, written, stepped),
         *(capability, how_many, current, is_there, which_one, which_by_name, fraction, as_text, tuned, spread),
-        *(written_kernel, tuned_kernel, pruned_kernel, cut),
+        *(written_kernel, tuned_kernel, pruned_kernel, cut, frozen),
     )
 }
