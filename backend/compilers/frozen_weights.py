@@ -10,10 +10,9 @@ import torch
 from msgspec import Struct
 from torch.fx import GraphModule
 from warmgraph.cache import Role
-from warmgraph.hashing import lifted_tensors
+from warmgraph.hashing import for_current_device, lifted_tensors
 
-from ..torch_api import compile as compat
-from ..torch_api.generated_code.frozen import FrozenCode, Made, parts_of
+from ..torch_api.generated_code.frozen import FrozenCode, Made, as_torch_folds, kind_of, parts_of
 from ..typing import NotSerialisable, Run
 from .graph_codec import BadGraph, dump_graph, load_graph
 
@@ -48,12 +47,16 @@ def without_constants(result: Any) -> tuple[Any, tuple[tuple[Role, str, bytes], 
         return result, ()
     if frozen.making is None:
         raise NotSerialisable(str(frozen.problem))
+    if for_current_device():
+        raise NotSerialisable("frozen weights in code for whichever device is current")
     own = sum(one.nbytes for one in (frozen.code.constants or {}).values() if isinstance(one, torch.Tensor))
     if own > _MOST_BYTES:
         raise NotSerialisable(f"code that packed {own} bytes of weights by itself")
     result, holder = copy.copy(result), copy.copy(result.compiled_fw)
     result.compiled_fw, holder.result = holder, frozen.code
-    data = dump_graph(frozen.making, {"names": frozen.names, "kept": frozen.kept}, {})
+    making = frozen.making
+    facts = {"names": making.names, "kinds": making.kinds, "read": making.read, "kept": frozen.kept}
+    data = dump_graph(making.graph, facts, {})
     return result, ((Role.GRAPH, "constants", data),)
 
 
@@ -61,12 +64,13 @@ def constants_of(data: bytes, gm: GraphModule) -> Frozen:
     """Made of the weights that `gm` holds. Raises BadGraph."""
     making, facts = load_graph(data)
     match facts:
-        case {"names": list(names), "kept": list(kept)}:
+        case {"names": list(names), "kinds": list(kinds), "read": list(read), "kept": list(kept)}:
             pass
         case _:
             raise BadGraph("constants without names")
     weights = parts_of([*lifted_tensors(gm).values()])
-    needed = len(making.graph.find_nodes(op="placeholder"))
-    with compat.no_dispatch_modes(), torch.no_grad():
-        made = making([*weights, *[None] * (needed - len(weights))])
+    with as_torch_folds():
+        made = making([weights[position] for position in read])
+    if (others := [*map(kind_of, made)]) != kinds:  # code would read past them
+        raise BadGraph(f"constants are {others}, and were {kinds}")
     return Frozen(Made(dict(zip(names, made, strict=True))), kept)

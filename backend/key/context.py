@@ -49,7 +49,7 @@ def key_context(
         hooks=inlined_hooks(gm, inputs),
         assumed=assumed(env) if again else {},
         shown=[*(shown(inputs) if again else ()), *(gradients(inputs) if in_region() else ())],
-        frozen=compat.freezing(),
+        frozen=backend == "warmgraph" and compat.freezing(),
         shares_ranks=backend == "warmgraph" and places.can_tell(),
     )
 

@@ -63,12 +63,12 @@ def overloads(target: Any) -> list[Any]:
 
 def stays_unused(overload: Any) -> bool:
     """Whether a call of it stays where nothing uses what it gives (`torch.fx.has_side_effect`)."""
-    return overload in _side_effectful_functions or overload.overloadpacket in _side_effectful_functions
+    return overload in _side_effectful_functions
 
 
 def made_to_stay() -> list[str]:
     """Of torch's operators that compute, those that a program gave to `torch.fx.has_side_effect`."""
-    found = {str(one) for one in _side_effectful_functions if isinstance(one, (OpOverload, OpOverloadPacket))}
+    found = {str(one) for one in _side_effectful_functions if isinstance(one, OpOverload)}
     return sorted(name for name in found if name.partition(".")[0] in _COMPUTE and name not in _STAY)
 
 

@@ -337,6 +337,24 @@ def frozen_weights_of_dynamic_sizes(way):
         return [run(torch.ones(size, 4)) for size in (2, 5)]
 
 
+@case()
+def frozen_weights_folded_under_autocast(way):
+    """A compile folds without it: a product of weights stays what it is."""
+    weight = torch.nn.Parameter((torch.arange(1024.0).reshape(32, 32) / 1000).sin())
+
+    class Product(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, x):
+            with torch.autocast("cpu", enabled=False):
+                return self.weight @ self.weight.t() + x
+
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True), torch.autocast("cpu", torch.bfloat16):
+        return way.compile(Product())(torch.ones(32, 32))
+
+
 @case(bypass="freezing")
 def frozen_weights_that_are_taken_away(way):
     """`freezing_discard_parameters`: the module has none afterwards."""

@@ -32,9 +32,9 @@ def is_held(value: Any) -> bool:
 
 def sources_of_held(gm: Any) -> dict[str, Any]:
     """Where Dynamo found the tensors that are attributes of its graph, by their names. Raises Refused."""
-    if freezing():
-        raise Refused("its graph's code is made for what its weights hold")
     found: dict[str, Any] = getattr(gm, "_param_name_to_source", None) or {}
+    if found and freezing():
+        raise Refused("its graph's code is made for what its weights hold")
     return found
 
 

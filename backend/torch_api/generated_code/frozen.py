@@ -6,14 +6,16 @@ Torch's own cache takes constants from the graph that it has just frozen anew.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
 import torch
+from msgspec import Struct
 from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstants, OutputCode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
@@ -21,6 +23,7 @@ from warmgraph.hashing import inner_parts
 
 from .. import patches
 from ..capture import is_capturing
+from ..compile import no_dispatch_modes
 from ..operators import OpOverloadPacket, overload_names
 
 Run = Callable[[list[Any]], Any]
@@ -33,17 +36,27 @@ def keep_frozen() -> None:
     patches.install("constants of weights", _replacing)
 
 
+class Making(Struct, frozen=True):
+    """How constants are made. graph: gives them, in the order of `names`, of the inputs at `read`, which are weights.
+    kinds: of each, what code takes for granted.
+    """
+
+    graph: GraphModule
+    names: list[str]
+    kinds: list[Any]
+    read: list[int]
+
+
 class FrozenCode(OutputCode):  # type: ignore[misc]  # torch's class is untyped
     """A frozen graph as AOTAutograd's compiler returns it.
 
-    code: Inductor's. making: what gives its constants, in the order of `names`, from the inputs, weights among them;
-    None with a `problem`. kept: positions of those inputs that the code takes.
+    code: Inductor's. making: None with a `problem`. kept: positions of those inputs that the code takes.
     """
 
     def __init__(self, run: Run, code: Any, constants: _Constants) -> None:
         super().__init__()
         self.code, self.kept, self._run = code, constants.kept(), run
-        self.names, self.making, self.problem = constants.of(code)
+        self.making, self.problem = constants.of(code), constants.problem
         self._boxed_call = True  # on the instance: torch's wrappers copy its `__dict__`
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
@@ -86,19 +99,24 @@ class _Constants:
     def kept(self) -> list[int]:
         return [number for number, name in enumerate(self._inputs) if name not in self._frozen]
 
-    def of(self, code: Any) -> tuple[list[str], GraphModule | None, str | None]:
-        """Names of constants that the code takes from the frozen graph, what gives them, and why there is none."""
+    def of(self, code: Any) -> Making | None:
+        """Of the constants that the code takes from the frozen graph. None, and a `problem`, if that is not known."""
         if self.problem is None and not isinstance(code, CompiledFxGraph):
             self.problem = f"frozen code is a {type(code).__qualname__}"
         if self.problem is not None:
-            return [], None, self.problem
+            return None
         names = sorted(set(code.frozen_param_names.values()))
         made = [self._made.get(id(getattr(self._holder, name, None))) for name in names]
-        if None in made:
-            return [], None, f"nobody saw how {names[made.index(None)]} was made"
-        self._graph.output(tuple(found[1] for found in made if found is not None))
+        found = [one for one in made if one is not None]
+        if len(found) < len(names):
+            self.problem = f"nobody saw how {names[made.index(None)]} was made"
+            return None
+        self._graph.output(tuple(node for _, node in found))
         self._graph.eliminate_dead_code()
-        return names, GraphModule(self._root, self._graph), None
+        read = [number for number, one in enumerate(self._inputs.values()) if one.users]
+        for unused in [one for one in self._inputs.values() if not one.users]:
+            self._graph.erase_node(unused)
+        return Making(GraphModule(self._root, self._graph), names, [kind_of(one) for one, _ in found], read)
 
     def _copied(self, gm: GraphModule, top: Node) -> Node:
         """The node, and all that it is made of, in our graph."""
@@ -116,7 +134,7 @@ class _Constants:
         if node.op == "call_function":
             made = self._graph.node_copy(node, copies.__getitem__)
             made.meta = {}
-            made.args = map_aggregate(made.args, _plain)
+            made.args, made.kwargs = map_aggregate(made.args, _plain), map_aggregate(made.kwargs, _plain)
             if isinstance(made.target, OpOverloadPacket):  # passes for packed weights write these
                 names = overload_names(made.target)
                 made.target = getattr(made.target, names[0]) if len(names) == 1 else made.target
@@ -143,20 +161,20 @@ def _compiling(original: Callable[..., Any]) -> Callable[..., Any]:
     def fw_compiler_freezing(
         gm: Any, example_inputs: Any, dynamo_model: Any, num_example_inputs: Any, inner_compile: Any, **more: Any
     ) -> Any:
-        codes: list[Any] = []
+        code: Any = None
 
         def compiling(*args: Any, **named: Any) -> Any:
-            codes.append(inner_compile(*args, **named))
-            return codes[-1]
+            nonlocal code
+            code = inner_compile(*args, **named)
+            return code
 
-        own = is_capturing()
         before = getattr(_thread, "constants", None)
-        constants = _thread.constants = _Constants(gm) if own else None
+        constants = _thread.constants = _Constants(gm) if is_capturing() else None
         try:
             run = original(gm, example_inputs, dynamo_model, num_example_inputs, compiling, **more)
         finally:
             _thread.constants = before
-        return FrozenCode(run, codes[-1], constants) if constants is not None else run
+        return FrozenCode(run, code, constants) if constants is not None else run
 
     return fw_compiler_freezing
 
@@ -175,6 +193,19 @@ def _replacing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # -- and again
+
+
+@contextlib.contextmanager
+def as_torch_folds() -> Iterator[None]:
+    """The state of the thread in which a compile makes constants of weights."""
+    with no_dispatch_modes(), torch.no_grad(), torch._C._DisableAutocast():
+        yield
+
+
+def kind_of(constant: torch.Tensor) -> list[Any]:
+    """What code takes for granted of a constant. One that is packed for oneDNN has no strides."""
+    strides = None if constant.is_mkldnn else list(constant.stride())
+    return [str(constant.dtype), str(constant.device), str(constant.layout), list(constant.size()), strides]
 
 
 class Made(CompiledFxGraphConstants):  # type: ignore[misc]

@@ -7,6 +7,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from warmgraph.backend.compilers.frozen_weights import constants_of
+from warmgraph.backend.compilers.graph_codec import BadGraph, dump_graph
+from warmgraph.backend.torch_api.generated_code.frozen import kind_of
 
 PROGRAM = """
 import json, sys, torch, warmgraph
@@ -71,3 +75,20 @@ print(json.dumps([warmgraph.stats()["hits"], "torch._inductor.freezing" in sys.m
 
 def test_a_hit_freezes_nothing(run_python):
     assert [run_python(LAYER) for _ in range(2)] == [[0, True], [1, False]]
+
+
+def test_constants_of_another_kind_are_refused():
+    """Code reads as much memory as it was made for."""
+    layer = torch.nn.Linear(4, 4, bias=False)
+    graph = torch.fx.Graph()
+    graph.output((graph.call_function(torch.ops.aten.t.default, (graph.placeholder("input_0"),)),))
+    made = torch.fx.GraphModule(layer, graph)
+    kind = kind_of(layer.weight.t())
+    for dtype, fits in (("torch.float32", True), ("torch.bfloat16", False)):
+        facts = {"names": ["a"], "kinds": [[dtype, *kind[1:]]], "read": [0], "kept": []}
+        data = dump_graph(made, facts, {})
+        if fits:
+            assert constants_of(data, layer).constants._made["a"].data_ptr() == layer.weight.data_ptr()
+        else:
+            with pytest.raises(BadGraph, match="bfloat16"):
+                constants_of(data, layer)
