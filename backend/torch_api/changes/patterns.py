@@ -48,13 +48,15 @@ _read: tuple[list[Any], dict[str, Any]] = ([], {})
 def _foreign_in(name: str, pass_: Any, clean: set[int]) -> dict[str, Any]:
     hung = {part: value for part, value in vars(pass_).items() if foreign(value, clean) is not None}
     found: dict[str, Any] = {f"{part} of {name}": value for part, value in hung.items() if part != "patterns"}
-    for (op, target), entries in pass_.patterns.items():
+    # In the order of what they begin with: torch adds its own, for others, when it first compiles.
+    for (op, target), entries in sorted(pass_.patterns.items(), key=lambda item: _ADDRESS.sub("", str(item[0]))):
         for entry in entries:
             parts = {part: value for part, value in vars(entry).items() if part != "pattern"}
             if any(foreign(value, clean) is not None for value in (type(entry), *parts.values())):
                 # Numbered among themselves: torch adds its own when it first compiles for a device.
-                text = pattern_text(entry.pattern)
-                found[f"pattern {len(found)} of {name}"] = [op, target, text, type(entry), parts]
+                text, kind = pattern_text(entry.pattern), type(entry)
+                made_of = kind if foreign(kind, clean) is not None else kind.__qualname__  # torch's, as it made it
+                found[f"pattern {len(found)} of {name}"] = [op, target, text, made_of, parts]
     return found
 
 
