@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import sympy
+import sympy  # type: ignore[import-untyped]
 import torch
 from msgspec import Struct
 from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstants, OutputCode
