@@ -7,6 +7,9 @@ import gc
 from collections.abc import Iterator
 
 
+_OF_PYTHON = 1_000  # objects: Python 3.12 begins with 375 frozen ones of its own, which may as well be old
+
+
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """No collection meanwhile: what is made here is kept, and one pass over a model's objects takes longer than all
@@ -25,6 +28,6 @@ def make_old() -> None:
     """All objects are old now, without a pass over them. At the end of `uncollected`, where what was made lasts: it
     would cause a pass at once.
     """
-    if not gc.get_freeze_count():  # frozen by somebody else
+    if gc.get_freeze_count() < _OF_PYTHON:  # more are frozen by somebody
         gc.freeze()
         gc.unfreeze()
