@@ -56,7 +56,7 @@ class FrozenCode(OutputCode):  # type: ignore[misc]  # torch's class is untyped
     def __init__(self, run: Run, code: Any, constants: _Constants) -> None:
         super().__init__()
         self.code, self.kept, self._run = code, constants.kept(), run
-        self.making, self.problem = constants.of(code), constants.problem
+        self.making, self.problem = constants.all_of(code), constants.problem
         self._boxed_call = True  # on the instance: torch's wrappers copy its `__dict__`
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
@@ -99,18 +99,23 @@ class _Constants:
     def kept(self) -> list[int]:
         return [number for number, name in enumerate(self._inputs) if name not in self._frozen]
 
-    def of(self, code: Any) -> Making | None:
+    def all_of(self, code: Any) -> Making | None:
         """Of the constants that the code takes from the frozen graph. None, and a `problem`, if that is not known."""
         if self.problem is None and not isinstance(code, CompiledFxGraph):
             self.problem = f"frozen code is a {type(code).__qualname__}"
-        if self.problem is not None:
-            return None
+        if self.problem is None:
+            try:
+                return self._all_of(code)
+            except Exception as error:  # noqa: BLE001 - the compile is good, only keeping it is not
+                self.problem = f"{type(error).__name__}: {error}"
+        return None
+
+    def _all_of(self, code: Any) -> Making:
         names = sorted(set(code.frozen_param_names.values()))
         made = [self._made.get(id(getattr(self._holder, name, None))) for name in names]
         found = [one for one in made if one is not None]
         if len(found) < len(names):
-            self.problem = f"nobody saw how {names[made.index(None)]} was made"
-            return None
+            raise LookupError(f"nobody saw how {names[made.index(None)]} was made")
         self._graph.output(tuple(node for _, node in found))
         self._graph.eliminate_dead_code()
         read = [number for number, one in enumerate(self._inputs.values()) if one.users]
