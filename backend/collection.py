@@ -6,7 +6,6 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-
 _OF_PYTHON = 1_000  # objects: Python 3.12 begins with 375 frozen ones of its own, which may as well be old
 
 
