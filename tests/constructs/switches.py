@@ -314,6 +314,7 @@ def frozen_weights(way):
 
 @case()
 def frozen_weights_of_every_kind(way):
+    """Folded, packed for oneDNN, small enough for the code, shared; a buffer that is written to, a weight given back."""
     torch.manual_seed(0)
     module = Frozen().eval()
     module.norm.running_mean.normal_()
@@ -331,6 +332,7 @@ def frozen_weights_of_every_kind(way):
 
 @case()
 def frozen_weights_of_dynamic_sizes(way):
+    """Under autocast: the code has the weights in its type."""
     module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 4))
     with torch.no_grad(), torch._inductor.config.patch(freezing=True), torch.autocast("cpu", torch.bfloat16):
         run = way.compile(module, dynamic=True)
