@@ -314,7 +314,7 @@ def frozen_weights(way):
 
 @case()
 def frozen_weights_of_every_kind(way):
-    """Folded, packed for oneDNN, small enough for the code, shared; a buffer that is written to, a weight given back."""
+    """Folded, packed for oneDNN, written into the code, shared; a buffer that is written to, a weight given back."""
     torch.manual_seed(0)
     module = Frozen().eval()
     module.norm.running_mean.normal_()
