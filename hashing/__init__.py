@@ -20,7 +20,7 @@ from .parts.allowed import is_allowed_call
 from .parts.ambient import ambient_state
 from .parts.graph import HOOKS, graph_modules, meta_value, policies_in, policy_text
 from .parts.hooks import Hook
-from .parts.inputs import changes_metadata, lifted_tensors
+from .parts.inputs import bases_text, changes_metadata, lifted_tensors
 from .parts.symbols import assign_slots
 from .parts.tensors import held_tensor, inner_parts
 from .parts.toolchain import package_facts, toolchain
@@ -47,6 +47,7 @@ __all__ = [
     "ambient_state",
     "assign_slots",
     "attributes_of",
+    "bases_text",
     "bound_cells",
     "cache_hash",
     "called_as_it_is",

@@ -15,8 +15,7 @@ from warmgraph.hashing import for_current_device, lifted_tensors
 from ..torch_api.generated_code.frozen import FrozenCode, Made, as_torch_folds, kind_of, parts_of
 from ..typing import NotSerialisable, Run
 from .graph_codec import BadGraph, dump_graph, load_graph
-
-_MOST_BYTES = 64 << 20
+from .tensor_codec import MAX_BYTES
 
 
 class Frozen(Struct, frozen=True):
@@ -50,7 +49,7 @@ def without_constants(result: Any) -> tuple[Any, tuple[tuple[Role, str, bytes], 
     if for_current_device():
         raise NotSerialisable("frozen weights in code for whichever device is current")
     own = sum(one.nbytes for one in (frozen.code.constants or {}).values() if isinstance(one, torch.Tensor))
-    if own > _MOST_BYTES:
+    if own > MAX_BYTES:
         raise NotSerialisable(f"code that packed {own} bytes of weights by itself")
     result, holder = copy.copy(result), copy.copy(result.compiled_fw)
     result.compiled_fw, holder.result = holder, frozen.code

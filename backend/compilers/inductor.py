@@ -68,9 +68,7 @@ class Inductor:
         """Kernels that are still being built are waited for."""
         if compiled.kernels and not key.uses_cpu:
             raise NotSerialisable("C++ kernels in a graph whose key does not speak of the CPU")
-        from .frozen_weights import without_constants
-
-        result, making = without_constants(compiled.result)
+        result, making = _without_constants(compiled.result)
         result, texts = _without_texts(result)
         graphs = [h.result for h in (result.compiled_fw, result.compiled_bw) if h is not None]
         kept = ("_serialized_original_gm", "_original_gm")  # the latter still there on torch 2.12
@@ -100,6 +98,14 @@ class Inductor:
 
     def without_cudagraphs(self) -> contextlib.AbstractContextManager[Any]:
         return patched_settings({"triton.cudagraphs": False})
+
+
+def _without_constants(result: Any) -> tuple[Any, tuple[tuple[Role, str, bytes], ...]]:
+    if isinstance(result.compiled_fw.result, compat.CompiledFxGraph):
+        return result, ()
+    from .frozen_weights import without_constants
+
+    return without_constants(result)
 
 
 def _frozen(hit: Hit, request: Request) -> Frozen | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from warmgraph.hashing import Uncacheable, encode, sha256_hex
+from warmgraph.hashing import Uncacheable, bases_text, encode, sha256_hex
 
 from ..torch_api.frames.devices import is_pinned
 from ..torch_api.frames.guards import dispatch_keys, is_wrapper_subclass
@@ -116,22 +116,9 @@ def sharing_text(tensors: Sequence[torch.Tensor]) -> str:
     for group in storages.values():
         if len(group) > 1:
             members = [tensors[position] for position in group]
-            bases: list[torch.Tensor] = []
             described = [
-                (position, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), _base(tensor, bases))
+                (position, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
                 for position, tensor in zip(group, members, strict=True)
             ]
-            groups.append((described, members[0].untyped_storage().nbytes()))
+            groups.append((described, members[0].untyped_storage().nbytes(), bases_text(members)))
     return sha256_hex(repr((one, groups)).encode())[:16]
-
-
-def _base(tensor: torch.Tensor, bases: list[torch.Tensor]) -> Any:
-    """AOTAutograd rebuilds inputs that share a storage from it. bases: those that were seen; it grows."""
-    base = tensor._base
-    if base is None:
-        return None
-    number = next((number for number, one in enumerate(bases) if one is base), len(bases))
-    if number == len(bases):
-        bases.append(base)
-    flags = (str(base.dtype), base.requires_grad, base.is_leaf)
-    return number, [*base.shape], [*base.stride()], base.storage_offset(), *flags

@@ -135,19 +135,23 @@ def _storage(tensors: list[torch.Tensor], overlapping: Overlapping, dynamic: boo
     if dynamic and not overlap:
         return text
     size = "" if dynamic else f" bytes {tensors[0].untyped_storage().nbytes()}"
-    return f"{text}{size} bases {_bases(tensors)}"
+    return f"{text}{size} bases {bases_text(tensors)}"
 
 
-def _bases(tensors: list[torch.Tensor]) -> str:
-    """Mostly one, that begins where its storage does, and is of the kind of its views."""
-    bases = [base for tensor in tensors if (base := tensor._base) is not None]
-    shapes = [encode([*base.size(), *base.stride()]) for base in bases]
+def bases_text(tensors: Sequence[torch.Tensor]) -> str:
+    """Of tensors that lie in one storage. Views mostly have one base, that begins where its storage does, and is of
+    their kind; no more is said of that than its sizes.
+    """
+    bases = [tensor._base for tensor in tensors]
+    shapes = [encode([*base.size(), *base.stride()]) for base in bases if base is not None]
     more = [
-        [next(n for n, one in enumerate(bases) if one is base), base.storage_offset(), *_kind(base), base.is_leaf]
+        None
+        if base is None
+        else [next(n for n, one in enumerate(bases) if one is base), base.storage_offset(), *_kind(base), base.is_leaf]
         for base in bases
     ]
     usual = [[0, 0, *_kind(tensors[0]), True]] * len(bases)
-    return f"{shapes}" if more == usual else f"{shapes} {encode(more)}"
+    return f"{shapes}" if not shapes or more == usual else f"{shapes} {encode(more)}"
 
 
 def _kind(tensor: torch.Tensor) -> tuple[torch.dtype, bool]:

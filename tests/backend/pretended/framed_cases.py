@@ -265,10 +265,8 @@ def cut():
 def frozen():
     torch._inductor.config.freezing = True
     torch.set_grad_enabled(False)
-    module = (
-        torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).eval().to(new(1).device)
-    )
-    return module, (new(2, 3, 8, 8),)
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+    return module.eval().to("cuda"), (new(2, 3, 8, 8),)
 
 
 def put(**names):
