@@ -21,10 +21,11 @@ from .parts.ambient import ambient_state
 from .parts.graph import HOOKS, graph_modules, meta_value, policies_in, policy_text
 from .parts.hooks import Hook
 from .parts.inputs import bases_text, changes_metadata, lifted_tensors
+from .parts.nonstrict import is_nonstrict_call, nonstrict_function, nonstrict_results
 from .parts.symbols import assign_slots
 from .parts.tensors import held_tensor, inner_parts
 from .parts.toolchain import package_facts, toolchain
-from .parts.untraced import called_as_it_is, said_with, untraced_text, untraced_texts
+from .parts.untraced import called_as_it_is, called_in, said_with, untraced_text, untraced_texts
 from .source_code.described import describe, described, describes_operators
 from .source_code.digest import source_digest
 from .source_code.facts import fact
@@ -51,6 +52,7 @@ __all__ = [
     "bound_cells",
     "cache_hash",
     "called_as_it_is",
+    "called_in",
     "changes_metadata",
     "comes_with_torch",
     "current_device",
@@ -76,6 +78,7 @@ __all__ = [
     "is_higher_order",
     "is_looked_after",
     "is_named_tuple",
+    "is_nonstrict_call",
     "is_native_enum",
     "is_of_ranks",
     "is_torch_or_stdlib",
@@ -87,6 +90,8 @@ __all__ = [
     "reach_of",
     "meta_value",
     "module_of_class",
+    "nonstrict_function",
+    "nonstrict_results",
     "once_per_key",
     "package_facts",
     "plain_defaults",

@@ -52,6 +52,14 @@ NUMPY_FUNCTION, NUMPY_OPERATOR, NUMPY_METHOD = (  # what Dynamo wraps calls on a
 # What Dynamo calls in a graph for an `autograd.Function` under `allow_in_graph`; it closes over the class.
 AUTOGRAD_APPLY = "produce_trampoline_autograd_apply.<locals>.trampoline_autograd_apply"
 
+# Of `nonstrict_trace`: what Dynamo calls in a graph, and what that holds; the function that is an attribute
+# of it, within what, and what that holds: the user's function, or the decorator's around it.
+NONSTRICT_CALL = "TorchInGraphFunctionVariable._call_nonstrict_traceable_function.<locals>.flat_apply_capture"
+NONSTRICT_RESULT = "captured_spec"
+NONSTRICT_FUNCTION = "TorchInGraphFunctionVariable._call_nonstrict_traceable_function.<locals>.patched_fn"
+NONSTRICT_GIVEN, NONSTRICT_WRAPPED, LEAF_FUNCTION, LEAF_FUNCTION_2_11 = "fn", "traceable_fn", "_fn", "func"
+LEAF_MODULE = "LeafModuleState"  # the class of what stands for a module among its arguments
+
 COMPILED_AUTOGRAD = "torch._dynamo.compiled_autograd"
 AUTOGRAD_NODE, AUTOGRAD_NODES = "Op", "ops"  # the class of what stands for one in a graph, and where all are found
 # What starts a compiled backward, and what that closes over.

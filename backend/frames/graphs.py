@@ -14,11 +14,9 @@ from warmgraph.cache import Miss, Reason
 from warmgraph.hashing import (
     Key,
     Uncacheable,
-    called_as_it_is,
+    called_in,
     comes_with_torch,
     devices_used,
-    graph_modules,
-    is_allowed_call,
     key_of,
     lifted_tensors,
     policies_in,
@@ -57,7 +55,7 @@ def note_graph(request: Request, variant: str, compiler: Compiler) -> None:
         return
     try:
         current.ranks += _ranks_among(request)
-        current.called |= {id(one): one for one in _called_in(request.gm)}
+        current.called |= {id(one): one for one in called_in(request.gm)}
         current.policies |= {id(one): (one, text) for one, text in _policies_in(request)}
         found: Any = _reference(request, variant, compiler)
     except (Refused, Uncacheable) as why:
@@ -172,12 +170,6 @@ def policy_at(place: Plain, found: Callable[[Plain], Any]) -> Any:
         return getattr(torch.ops.higher_order, place["higher"])
     ((kind, parts),) = place.items()
     return _COLLECTIONS[kind](policy_at(one, found) for one in parts)
-
-
-def _called_in(gm: GraphModule) -> list[Any]:
-    """The user's functions that it calls as they are."""
-    targets = [node.target for inner in graph_modules(gm) for node in inner.graph.nodes]
-    return [called_as_it_is(target) for target in targets if is_allowed_call(target)]
 
 
 def with_lifted(references: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:

@@ -131,7 +131,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         for place, value in places_of(seen.called.values(), left, sources, live, table)
     ]
     assumed = [assumed_row(function, said, sources, live, table) for function, said in seen.assumed]
-    sourceless = [*seen.sourceless.values(), *classes_in(output.bytecode)]
+    sourceless = [*(one for number, one in seen.sourceless.items() if number not in seen.nested)]
+    sourceless += classes_in(output.bytecode)
     inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})
     refuse_unsaid(seen.functions.values(), asked, look.values)
     for row in installed:

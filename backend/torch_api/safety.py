@@ -15,7 +15,7 @@ from torch._dynamo import utils as dynamo_utils
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, check_cacheable, check_node_safe
 from torch._inductor.codecache import BypassFxGraphCache, FxGraphCache
 from torch.fx import GraphModule, Node
-from warmgraph.hashing import is_allowed_call, target_made_by_torch
+from warmgraph.hashing import is_allowed_call, is_nonstrict_call, target_made_by_torch
 
 from .ranks.ddp import as_a_whole
 from .settings import let_patches_win
@@ -98,6 +98,7 @@ def _is_described(target: Any) -> bool:
     kind = type(target)
     return (
         is_allowed_call(target)
+        or is_nonstrict_call(target)
         or kind in _NUMPY
         or target_made_by_torch(target) is not None
         or getattr(target if inspect.isfunction(target) else kind, "__module__", "") == _AUTOGRAD

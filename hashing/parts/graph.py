@@ -17,6 +17,7 @@ from ..source_code.digest import source_digest
 from .allowed import allowed_call, is_allowed_call
 from .autograd_nodes import autograd_call
 from .groups import Named, group_text, marked
+from .nonstrict import is_nonstrict_call, nonstrict_attribute, nonstrict_call
 from .opaque import opaque_text
 from .symbols import SymbolTable
 from .tensors import constant, held_tensor, sizes_of, users_type
@@ -164,6 +165,8 @@ class GraphText(Struct):
             return named
         if node.op == "call_function" and is_allowed_call(node.target):
             return allowed_call(node.target)
+        if node.op == "call_function" and is_nonstrict_call(node.target):
+            return nonstrict_call(node.target)
         if isinstance(node.target, types.FunctionType) and foreign(node.target) is not None:
             # Torch's function by its name, but not by its code; or around a user's.
             return f"{identify(node.target)} code {source_digest(node.target, f'a call of {_called(node)}')}"
@@ -196,6 +199,8 @@ class GraphText(Struct):
             return self._nested(found, indent)
         if isinstance(found, torch.Tensor):
             return constant(found, f"attribute {path}")
+        if (text := nonstrict_attribute(found)) is not None:
+            return text
         raise Uncacheable(f"attribute {path} of type {type(found).__module__}.{type(found).__qualname__}")
 
     def _nested(self, gm: GraphModule, indent: str) -> str:

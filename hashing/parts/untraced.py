@@ -21,7 +21,9 @@ from ..source_code.once import looking_once, making_a_key
 from ..source_code.packages import of_unfollowed
 from ..source_code.references import codes_in, reach_of
 from ..source_code.untracked import changes_objects
-from .allowed import allowed_call, folder_of, function_applied, text_of_apply
+from .allowed import allowed_call, folder_of, function_applied, is_allowed_call, text_of_apply
+from .graph import graph_modules
+from .nonstrict import nonstrict_function
 from .tensors import describe
 
 # What torch calls of a tensor subclass. Other special methods may run for whatever object has them.
@@ -36,6 +38,18 @@ _CALLED = frozenset(
 def called_as_it_is(target: Any) -> Any:
     """What a call of the user's in a graph is found by: the function, or the class of an `autograd.Function`."""
     return function_applied(target) or target
+
+
+def called_in(gm: torch.fx.GraphModule) -> list[Any]:
+    """The user's functions that a graph calls as they are, as `called_as_it_is` gives them."""
+    found = []
+    for inner in graph_modules(gm):
+        for node in inner.graph.nodes:
+            if is_allowed_call(node.target):
+                found.append(called_as_it_is(node.target))
+            elif node.op == "get_attr":
+                found.append(nonstrict_function(getattr(inner, str(node.target), None)))
+    return [function for function in found if function is not None]
 
 
 def untraced_text(value: Any) -> str:

@@ -163,15 +163,45 @@ def registering_from_threads(way):
     return found
 
 
-@case(bypass="_LeafCallable")
+@case()
 def a_node_into_a_function_that_is_not_traced_strictly(way):
-    """`nonstrict_trace` passes the flattened node through an operator that torch does not cache."""
+    """`nonstrict_trace`: the flattened node goes into a call of the function, whose code is in the key."""
 
     @torch._dynamo.nonstrict_trace
     def add(pair):
         return pair.left * pair.scale + pair.right
 
     return way.compile(lambda x: add(Pair(x, x + 1, 2)).sin())(numbers())
+
+
+@case()
+def what_is_not_traced_strictly_gives_a_tree(way):
+    """`nonstrict_trace`: keywords go in, and a dict with a list in it comes out; its backward is traced with it."""
+
+    @torch._dynamo.nonstrict_trace
+    def parts(x, *, by):
+        return {"scaled": x * by, "more": [x.sin(), (x + 1, x)]}
+
+    def function(x):
+        found = parts(x, by=3)
+        return found["scaled"] * found["more"][0] - found["more"][1][0]
+
+    x = numbers().requires_grad_()
+    out = way.compile(function)(x)
+    out.sum().backward()
+    return out, x.grad * 1
+
+
+@case(bypass="a module among the arguments")
+def a_module_into_a_function_that_is_not_traced_strictly(way):
+    """`nonstrict_trace`: torch finds the module by its number in this process."""
+    model = torch.nn.Linear(4, 4)
+
+    @torch._dynamo.nonstrict_trace
+    def run(model, x):
+        return model(x)
+
+    return way.compile(lambda x: run(model, x).sin())(numbers())
 
 
 def beside_transformers():

@@ -169,10 +169,10 @@ OLDER: dict[str, tuple[tuple[int, int], dict[str, Any], str]] = {
         {"bypass": "DTensorSpec has no stable identity"},
         "a DTensor's specification is another class there",
     ),
-    "pytrees/a_node_into_a_function_that_is_not_traced_strictly": (
+    "pytrees/a_module_into_a_function_that_is_not_traced_strictly": (
         (2, 11),
-        {"bypass": "torch.utils._pytree.TreeSpec"},
-        "the graph holds the tree itself",
+        _KEPT,
+        "Dynamo breaks the graph there",
     ),
     "values/a_check_of_data_fails": (
         (2, 12),

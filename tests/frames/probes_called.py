@@ -87,6 +87,22 @@ def configures_anew(x): return Scaled.apply(x, Config(3.0)) * 2
 @torch.compiler.allow_in_graph
 def given(x, by): return x * by
 def gives(x): return given(x, LIMIT)
+@torch._dynamo.nonstrict_trace
+def loose(x, by=2.0): return {"a": helper(x) * LIMIT, "b": [x * by, x]}
+@torch._dynamo.nonstrict_trace
+def other_loose(x): return {"a": x * 4, "b": [x, x]}
+def loosely(x):
+    found = loose(x)
+    return found["a"] - found["b"][0]
+@torch._dynamo.nonstrict_trace
+def loose_counting(x):
+    global LIMIT
+    LIMIT += 1.0
+    return x * LIMIT
+def counts_loosely(x): return loose_counting(x)
+@torch._dynamo.nonstrict_trace
+def loose_asking(x): return x * float(os.environ.get("WG_CALLED", "1"))
+def asks_loosely(x): return loose_asking(x)
 """
 
 
@@ -121,6 +137,15 @@ called("plain", "one that is set", change=lambda s: setattr(s.m.helper, "__defau
 called("plain", "its code", change=lambda s: setattr(s.m.allowed, "__code__", s.m.other.__code__), after=False)
 called("plain", "another function", change=lambda s: setattr(s.m, "allowed", s.m.other))
 called("plain", "a function that is traced", "@torch.compiler.allow_in_graph\ndef allowed", "def allowed", agrees=True)
+unchanged("loosely", args=graded)
+called("loosely", "a global", *LIMIT)
+called("loosely", "a global of the module", change=set_("m.LIMIT", 5.0), after=False)
+called("loosely", "what it calls", "return x + by", "return x - by")
+called("loosely", "a default", "by=2.0", "by=3.0")
+called("loosely", "how what it gives nests", '"b": [x * by, x]', '"b": (x * by, x)', agrees=True)
+called("loosely", "another function", change=lambda s: setattr(s.m, "loose", s.m.other_loose))
+called("counts_loosely", "nothing", random=True, refused="is not kept")
+called("asks_loosely", "nothing", agrees=True, refused="is not kept")
 called("by_alias", "another function", change=lambda s: setattr(s.m, "ALIAS", s.m.other))
 called("by_alias", "its name means another", change=lambda s: setattr(s.m, "allowed", s.m.other), agrees=True)
 called("gives_both", "another order", "return x * 2, x - LIMIT", "return x - LIMIT - 1, x * 3")

@@ -78,5 +78,5 @@ library("has_submodule", "it is imported", "operator, torch, xml", "operator, to
 library("of_builtins", "another", "WG_FACTOR = 2.0", "WG_FACTOR = 5.0", refused="among Python's builtins")
 library("mapped", "another order of leaves", "(Pair, flat,", "(Pair, turned,")
 library("leaves", "another order of leaves", "(Pair, flat,", "(Pair, turned,")
-library("calls_untraced", "a global", *LIMIT, refused="is not kept")
+library("calls_untraced", "a global", *LIMIT)
 library("masked", "another mask, which is made inside", "q >= k", "q <= k")

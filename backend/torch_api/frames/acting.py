@@ -14,7 +14,15 @@ import torch
 from torch._dynamo.decorators import DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch.utils._pytree import tree_leaves
-from warmgraph.hashing import called_as_it_is, is_allowed_call, looking_once, untraced_text
+from warmgraph.hashing import (
+    called_as_it_is,
+    is_allowed_call,
+    is_nonstrict_call,
+    looking_once,
+    nonstrict_function,
+    nonstrict_results,
+    untraced_text,
+)
 
 from ..compile import no_dispatch_modes
 from ..operators import OpOverload, OpOverloadPacket, called, is_one
@@ -54,8 +62,12 @@ def running(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(tracer, node, args, kwargs, *more)
         if node.op == "call_function" and is_allowed_call(node.target):
             note_untraced(current, called_as_it_is(node.target))
+        if node.op == "call_function" and is_nonstrict_call(node.target):
+            note_untraced(current, nonstrict_function(args[0]))
         with _watching_operators(current, node.target, args, kwargs):
             found = original(tracer, node, args, kwargs, *more)
+        if node.op == "call_function" and is_nonstrict_call(node.target):
+            current.nested |= {id(spec): spec for spec in nonstrict_results(node.target)}
         if node.op == "call_function" and _is_constant((found, args, kwargs)) and not _is_told(node.target):
             note_chance(f"{getattr(node.target, '__qualname__', node.target)}(), which acts on the process, or asks it")
         return found

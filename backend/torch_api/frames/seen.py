@@ -42,7 +42,8 @@ class Seen(Struct):
     made. watched_sets: sources of sets, where going over them is noted; sorting: whether one of texts is being sorted,
     which does not count. graphs: by backend id, for each piece of a compiled graph where it is kept, or why it is not.
     ranks: sources of meshes and groups of ranks that its graphs take. optimizers: of each whose groups it asked for, by
-    source, how it had the state made. installed: globals of each OutputGraph, by its id.
+    source, how it had the state made. nested: how what functions that are not traced strictly gave nests, by id.
+    installed: globals of each OutputGraph, by its id.
     """
 
     looked_at: dict[Any, None] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class Seen(Struct):
     graphs: dict[str, list[Any]] = field(default_factory=dict)
     ranks: list[Any] = field(default_factory=list)
     optimizers: dict[Any, list[Any]] = field(default_factory=dict)
+    nested: dict[int, Any] = field(default_factory=dict)
     installed: dict[int, dict[str, Any]] = field(default_factory=dict)
 
 
