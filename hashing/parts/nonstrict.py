@@ -44,7 +44,7 @@ def nonstrict_function(value: Any) -> Any | None:
     """The user's function in an attribute of a graph, as the program has it (decorated); None for other attributes."""
     if isinstance(value, _pytree().TreeSpec):  # before 2.12
         value = getattr(value.context, "value", None)
-    inner = getattr(value, torch_names.LEAF_FUNCTION, getattr(value, torch_names.LEAF_FUNCTION_2_11, None))
+    inner: Any = getattr(value, torch_names.LEAF_FUNCTION, getattr(value, torch_names.LEAF_FUNCTION_2_11, None))
     if not _is_torchs(inner, torch_names.NONSTRICT_FUNCTION):
         return None
     return _cell(inner, torch_names.NONSTRICT_GIVEN)
