@@ -76,5 +76,7 @@ LOOKED_AFTER = frozenset(
     torch._vmap_internals torch.distributed.tensor torch.distributed.device_mesh
     torch.distributed._functional_collectives torch.fx torch.functional torch.nn.functional torch.special
     torch.linalg torch.fft torch.amp torch.nested torch.utils._sympy torch.utils._python_dispatch
+    torch._C._nn torch._C._linalg torch._C._fft torch._C._special torch._C._sparse torch._C._nested torch.masked
+    torch._lowrank torch._linalg_utils torch.signal torch.sparse torch.nn.grad torch.nn.modules.utils torch.accelerator
     """.split()
 )

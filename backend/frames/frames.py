@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..collection import make_old, uncollected
 from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.acting import asking_once
-from ..torch_api.frames.hook import Frame, when_guarded
+from ..torch_api.frames.hook import Frame, as_traced, when_guarded
 from ..torch_api.frames.plain import NotServed, Refused
-from ..torch_api.frames.ran import noting
+from ..torch_api.frames.ran import asks_ranks, is_users, noting
 from ..torch_api.frames.seen import Seen, watching
 from .graphs import check_around, load_graph
 from .record import Record, differences
@@ -23,8 +25,7 @@ from .recording import make_record
 from .reporting import FrameReport
 from .restoring import restore
 from .store import MAX_RECORDS, Kept, RecordStore
-from .values import Values
-from .world import Around, frame_key, world
+from .world import Address, Around, addresses, serves_every_rank
 
 log = logging.getLogger(__name__)
 
@@ -38,22 +39,22 @@ class Frames(Struct):
     @asking_once()
     def compile(self, frame: Frame, trace: Callable[[], Any]) -> Any:
         report = FrameReport(self.engine.journal, place_of(frame), self.engine.compiler.name)
-        keyed = self._try(report, "key", lambda: self._key(frame))
+        keyed = self._try(report, "key", lambda: addresses(frame))
         if keyed is None:
             output = _unheard(trace)
             report.not_restorable()
             return output
-        key, around = keyed
-        report.key = key
+        own = keyed[0]
+        report.key = own.key
         sampled = self._is_sampled()
         with uncollected():
-            found = self._first_that_fits(key, frame, around, report, sampled=sampled)
+            found = self._first_that_fits(keyed, frame, report, sampled=sampled)
             if found is not None:
                 make_old()
         if found is None:
-            why = self._known_refusal(key, frame, around, report)
+            why = self._known_refusal(own, frame, report)
             if why is None and self.engine.cache.keeps:
-                return self._traced(frame, trace, report, key, around)
+                return self._traced(frame, trace, report, keyed)
             output = _unheard(trace)  # no record would come of it
             if why is None:
                 report.traced()
@@ -64,51 +65,48 @@ class Frames(Struct):
         kept, restored = found
         if sampled:
             restored.undo()
-            return self._traced(frame, trace, report, key, around, against=kept)
+            return self._traced(frame, trace, report, keyed, against=kept)
         report.restored(kept)
         return restored
 
     def _first_that_fits(
-        self, key: str, frame: Frame, around: Around, report: FrameReport, *, sampled: bool
+        self, keyed: list[Address], frame: Frame, report: FrameReport, *, sampled: bool
     ) -> tuple[Kept, Any] | None:
-        for kept in self._records(key, around, report):
-            report.tried += 1
-            restored = self._restored(kept, frame, around, report, counts=not sampled)
-            if restored is None:
-                report.note_moved()
-            else:
-                return kept, restored
+        for address in keyed:
+            for kept in self._records(address, report):
+                report.tried += 1
+                restored = self._restored(kept, frame, address.around, report, counts=not sampled)
+                if restored is None:
+                    report.note_moved()
+                else:
+                    return kept, restored
         return None
 
-    def _known_refusal(self, key: str, frame: Frame, around: Around, report: FrameReport) -> str | None:
+    def _known_refusal(self, own: Address, frame: Frame, report: FrameReport) -> str | None:
         """Why no record of this frame is to be made."""
         if report.tried >= MAX_RECORDS:
             return f"{MAX_RECORDS} records of it are kept and none fits; each time differs: {report.moved}"
         if report.tried:
             return None
-        why = self._try(report, "fetch", lambda: self._store.refusal(key, around.program_digest))
+        why = self._try(report, "fetch", lambda: self._store.refusal(own.key, own.around.program_digest))
         if why == "":
-            self._tell_what_changed(key, frame, around, report)
+            self._tell_what_changed(own, frame, report)
         return why or None
 
-    def _tell_what_changed(self, key: str, frame: Frame, around: Around, report: FrameReport) -> None:
+    def _tell_what_changed(self, own: Address, frame: Frame, report: FrameReport) -> None:
         """There may be a record of this program as it was before an edit."""
-        other = self._try(report, "fetch", lambda: self._store.of_another_program(key, around.program_digest))
-        if other is not None and self._restored(other, frame, around, report, counts=False) is None:
+        other = self._try(report, "fetch", lambda: self._store.of_another_program(own.key, own.around.program_digest))
+        if other is not None and self._restored(other, frame, own.around, report, counts=False) is None:
             report.note_moved()
 
     @property
     def _store(self) -> RecordStore:
         return RecordStore(self.engine.cache)
 
-    def _key(self, frame: Frame) -> tuple[str, Around]:
-        around = world()
-        return frame_key(frame, around, Values()), around
-
-    def _records(self, key: str, around: Around, report: FrameReport) -> Iterator[Kept]:
+    def _records(self, address: Address, report: FrameReport) -> Iterator[Kept]:
         """One after the other, as they are asked for."""
         dynamic_first = self.engine.settings.pgo
-        records = self._store.records(key, around.program_digest, dynamic_first=dynamic_first)
+        records = self._store.records(address.key, address.around.program_digest, dynamic_first=dynamic_first)
         while True:
             with report.phase("fetch"):
                 kept = self._try(report, "fetch", lambda: next(records, None))
@@ -120,12 +118,14 @@ class Frames(Struct):
         """counts: whether its graphs are hits; not where they are loaded to be compared only."""
 
         def load(graph: Any, wrapping: Any) -> Any:
-            return load_graph(graph, wrapping, self.engine, report.place, counts=counts)
+            with as_traced():
+                return load_graph(graph, wrapping, self.engine, report.place, counts=counts)
 
         def go() -> Any:
             with report.phase("restore"):
-                for reference in kept.record.graphs.values():
-                    check_around(reference, self.engine.compiler, self.refusal)
+                with as_traced():
+                    for reference in kept.record.graphs.values():
+                        check_around(reference, self.engine.compiler, self.refusal)
                 return restore(kept.record, frame, around, load, profiles=self.engine.settings.pgo)
 
         return self._try(report, "restore", go)
@@ -139,19 +139,23 @@ class Frames(Struct):
         frame: Frame,
         trace: Callable[[], Any],
         report: FrameReport,
-        key: str,
-        around: Around,
+        keyed: list[Address],
         against: Kept | None = None,
     ) -> Any:
         """The trace as ever; a record of it once torch has built its guards."""
-        seen, program = Seen(), around.program_digest
-        with watching(seen), noting(seen.ran):
+        seen, own = Seen(), keyed[0]
+
+        def counts(code: CodeType) -> bool:
+            seen.asks_ranks |= asks_ranks(code)
+            return is_users(code)
+
+        with watching(seen), noting(seen.ran, counts=counts):
             output = trace()
 
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
                 with report.phase("record"), uncollected():
-                    return make_record(frame, output, seen, shape, around)
+                    return make_record(frame, output, seen, shape, own.around)
 
             report.refused = None
             record = self._try(report, "record", go)
@@ -161,14 +165,21 @@ class Frames(Struct):
                 report.not_restorable()
                 if report.is_served:
                     why = str(report.refused)
-                    self._try(report, "publish", lambda: self._store.keep_refusal(key, program, why, report))
+                    self._try(report, "publish", lambda: self._store.keep_refusal(*own.where, why, report))
             else:
                 with report.phase("publish"):
-                    self._try(report, "publish", lambda: self._store.keep(key, program, record, report))
+                    self._try(report, "publish", lambda: self._keep(keyed, record, seen, report))
                 report.traced()
 
         self._try(report, "record", lambda: when_guarded(output, guarded))
         return output
+
+    def _keep(self, keyed: list[Address], record: Record, seen: Seen, report: FrameReport) -> None:
+        own, *everyones = keyed
+        for one in everyones if serves_every_rank(record, seen) else ():
+            if self._store.keep_for_many(*one.where, replace(record, state=one.around.state), report):
+                return
+        self._store.keep(*own.where, record, report)
 
     def _verdict(self, kept: Kept, record: Record | None, report: FrameReport) -> None:
         if record is None and not report.is_served:

@@ -18,6 +18,7 @@ from .record import Record, decode_record, encode_record, identity
 from .reporting import FrameReport
 
 MAX_RECORDS = 16  # under one key; those that were used last are tried first
+MAX_OF_MANY = 4  # under one that all ranks ask
 _BLOB = "frame"
 _REFUSED = "refused"
 _ORIGIN = uuid.uuid4().hex
@@ -93,6 +94,23 @@ class RecordStore(Struct, frozen=True):
         facts = {"guards": len(record.guards), "dynamic": record.is_dynamic}
         self._publish(f"frame-{identity(record)}", key, program, report, facts, [(Role.FRAME, _BLOB, data)])
         report.bytes = len(data)
+
+    def keep_for_many(self, key: str, program: str, record: Record, report: FrameReport) -> bool:
+        """Under the key of every rank. Whether another had put the same there; else it is to be kept by this one, too:
+        few places are there, and records of ranks whose values differ may have taken them.
+        """
+        variant, found = f"frame-{identity(record)}", list[str]()
+
+        def note(entry: Entry) -> bool:
+            found.append(entry.variant)
+            return False
+
+        self.cache.lookup(key, note)
+        if variant in found:
+            return True
+        if len(found) < MAX_OF_MANY:
+            self.keep(key, program, record, report)
+        return False
 
     def keep_refusal(self, key: str, program: str, why: str, report: FrameReport) -> None:
         """Other processes trace it as if nothing recorded, which is faster than to find out again."""

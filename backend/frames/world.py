@@ -17,9 +17,11 @@ from warmgraph.hashing import toolchain as installed
 from ..torch_api.frames import state
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.ran import asks_ranks
+from ..torch_api.frames.seen import Seen
 from .codes import code_digest
 from .program import program
-from .record import FORMAT
+from .record import FORMAT, Record
 from .values import Values
 
 
@@ -34,6 +36,39 @@ class Around(Struct, frozen=True):
     @property
     def program_digest(self) -> str:
         return _short("\n".join(f"{name} {digest}" for name, digest in self.program.items()))
+
+
+class Address(Struct, frozen=True):
+    """Where records of a frame lie, and the state for which they were made."""
+
+    key: str
+    around: Around
+
+    @property
+    def where(self) -> tuple[str, str]:
+        return self.key, self.around.program_digest
+
+
+def addresses(frame: Frame) -> list[Address]:
+    """This process's own; in a job of ranks also what any rank of any job may restore. Raises Refused."""
+    own = world()
+    found = [own]
+    if own.state[_RANKS]:
+        found.append(Around({**own.state, _RANKS: "any"}, own.program))
+    return [Address(frame_key(frame, around, Values()), around) for around in found]
+
+
+def serves_every_rank(record: Record, seen: Seen) -> bool:
+    """Whether nothing went into a record that is this rank's own and not compared: no code that knows of ranks was
+    traced or ran, and no graph names a group.
+    """
+    if seen.asks_ranks or any(map(asks_ranks, seen.inlined)) or any(_IN_CPP in text for text in record.texts):
+        return False
+    return not any(piece["groups"] for graph in record.graphs.values() for piece in graph["pieces"])
+
+
+_RANKS = "ranks"  # among the words of `state`
+_IN_CPP = "torch._C._distributed"
 
 
 def world() -> Around:

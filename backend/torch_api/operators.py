@@ -62,14 +62,23 @@ def overloads(target: Any) -> list[Any]:
 
 
 def stays_unused(overload: Any) -> bool:
-    """Whether a call of it stays where nothing uses what it gives (`torch.fx.has_side_effect`)."""
-    return overload in _side_effectful_functions
+    """Whether a call of it stays where nothing uses what it gives, as a program wants it (`torch.fx.has_side_effect`).
+
+    Of an operator with an effect torch says so by itself, when the first is compiled: in a process that hits, never.
+    """
+    return overload in _side_effectful_functions and not _has_effect(overload)
 
 
 def made_to_stay() -> list[str]:
     """Of torch's operators that compute, those that a program gave to `torch.fx.has_side_effect`."""
-    found = {str(one) for one in _side_effectful_functions if isinstance(one, OpOverload)}
+    found = {str(one) for one in _side_effectful_functions if isinstance(one, OpOverload) and not _has_effect(one)}
     return sorted(name for name in found if name.partition(".")[0] in _COMPUTE and name not in _STAY)
+
+
+def _has_effect(overload: OpOverload) -> bool:
+    """As torch knows it (`torch/_higher_order_ops/effects.py`): of its own operators, checks and prints."""
+    entry = simple_registry.singleton._data.get(overload._name)
+    return entry is not None and entry.effect.effect is not None
 
 
 _COMPUTE = frozenset("aten prims quantized mkldnn onednn".split())

@@ -32,6 +32,8 @@ _FUNCTIONS = (
     "torch.amp.autocast_mode._enter_autocast",
     "torch.amp.autocast_mode._exit_autocast",
     "torch.autograd.function.FunctionCtx",
+    "torch.autograd.grad_mode._enter_inference_mode",
+    "torch.autograd.grad_mode._exit_inference_mode",
     "torch.nn.attention._backend_from_string",
     "torch.nn.attention._sdpa_kernel",
     "torch._dynamo.utils.numpy_attr_wrapper",

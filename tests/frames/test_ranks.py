@@ -181,6 +181,7 @@ CASES = """
     buckets sharded both
 """.split()
 CASES = [case for case in CASES if not (OLD and case in ("parallel", "spread", "both"))]
+EVERYONES = "plain around within buckets sharded".split()  # no rank is asked for: they serve jobs of any size
 CHANGES = [
     ({"group": "world"}, ["group_in_a_table", "group_of_a_class"]),
     *([] if OLD else [({"group": "again"}, ["group_in_a_table", "group_of_a_class"])]),
@@ -190,7 +191,7 @@ CHANGES = [
     ({"strides": True}, ["spread"]),
     ({"frozen": True}, ["spread"]),
     ({"bucket": 0.004}, ["buckets"]),
-    ({"world": 1}, CASES),
+    ({"world": 1}, [case for case in CASES if case not in EVERYONES]),
 ]
 CHANGES = [(change, here) for change, cases in CHANGES if (here := [case for case in cases if case in CASES])]
 
@@ -232,3 +233,11 @@ def test_another_job_traces(job, change, cases):
     other = job(*cases, **change)
     for case in cases:
         assert told(other, case) == [{"traced"}] * len(other), (case, other)
+
+
+def test_what_asks_for_no_rank_serves_another_job(job):
+    """Of DDP around a compiled module and of FSDP2's blocks, with `forward` alone in the frame."""
+    job(*EVERYONES)
+    other = job(*EVERYONES, world=1)
+    for case in EVERYONES:
+        assert "restored" in told(other, case)[0], (case, other)

@@ -53,7 +53,8 @@ _NAMED = frozenset(
     """
     torch torch.functional torch.nn.functional torch.Tensor torch._tensor torch._refs torch._refs.nn.functional
     torch._refs.special torch._refs.linalg torch._refs.fft torch._decomp.decompositions torch._meta_registrations
-    torch._prims_common torch._prims_common.wrappers torch._prims torch._decomp
+    torch._prims_common torch._prims_common.wrappers torch._prims torch._decomp torch._C._nn torch._C._linalg
+    torch._C._fft torch._C._special
     """.split()
 )
 

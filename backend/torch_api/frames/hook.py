@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from msgspec import Struct
 from torch._dynamo import source, trace_rules
+from torch._dynamo.utils import maybe_disable_inference_mode
 
 from .. import patches
 from ..ranks.ddp import within_buckets
@@ -42,6 +43,11 @@ def install() -> None:
     """Ask backends that have `frames()` from now on. Raises patches.Moved."""
     watch.install()
     patches.install("frames", _asking)
+
+
+def as_traced() -> contextlib.AbstractContextManager[Any]:
+    """While open, modes are what Dynamo makes them while it traces: no inference mode, and gradients as before."""
+    return maybe_disable_inference_mode()
 
 
 def _asking(original: Callable[..., Any]) -> Callable[..., Any]:

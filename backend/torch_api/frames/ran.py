@@ -13,6 +13,7 @@ import cProfile
 import functools
 import gc
 import importlib
+import inspect
 import logging
 import sys
 import threading
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from warmgraph.hashing import comes_with_torch
 
 _thread = threading.local()
@@ -34,6 +36,7 @@ _NAMES = """
 """
 _COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __contains__".split())
 _OF_DATACLASSES = (("__class__",), ("hash",))  # what the code that `dataclasses` generates asks for first
+_OF_RANKS = tuple(f"{Path(torch.__file__).parent / folder}/" for folder in ("distributed", "nn/parallel"))
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
 BUSY = "another profiler"  # nobody knows what ran
 # What these call writes a log line or a warning, and nothing of it comes back: whose handler or standard output it is
@@ -194,6 +197,12 @@ def is_users(code: types.CodeType) -> bool:
     if name in ("__del__", "__annotate__") or file.startswith(_OURS) or comes_with_torch(file):
         return False
     return not _is_of_what_torch_runs(file) and code not in _finders()  # last: few come so far
+
+
+def asks_ranks(code: types.CodeType) -> bool:
+    """Whether a function of torch's may have told who this process is among the ranks of its job."""
+    known = code.co_filename.startswith(_OF_RANKS) and code.co_flags & inspect.CO_OPTIMIZED  # no module, no class
+    return bool(known and code.co_name != "is_available")
 
 
 def is_foreign(code: types.CodeType) -> bool:

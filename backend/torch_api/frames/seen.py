@@ -43,7 +43,8 @@ class Seen(Struct):
     which does not count. graphs: by backend id, for each piece of a compiled graph where it is kept, or why it is not.
     ranks: sources of meshes and groups of ranks that its graphs take. optimizers: of each whose groups it asked for, by
     source, how it had the state made. nested: how what functions that are not traced strictly gave nests, by id.
-    installed: globals of each OutputGraph, by its id.
+    asks_ranks: whether code of torch's ran that knows this process's rank. installed: globals of each OutputGraph, by
+    its id.
     """
 
     looked_at: dict[Any, None] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class Seen(Struct):
     graphs: dict[str, list[Any]] = field(default_factory=dict)
     ranks: list[Any] = field(default_factory=list)
     optimizers: dict[Any, list[Any]] = field(default_factory=dict)
+    asks_ranks: bool = False
     nested: dict[int, Any] = field(default_factory=dict)
     installed: dict[int, dict[str, Any]] = field(default_factory=dict)
 

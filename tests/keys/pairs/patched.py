@@ -42,6 +42,36 @@ def the_default_of_a_keyword_of_a_function_that_a_graph_names(v):
     return compiled(lambda x: torch.meshgrid(x, x * 2)[0] + 1)(values(3))
 
 
+@pair()
+def a_compiled_function_that_one_in_a_graph_looks_up(v):
+    """`mse_loss` finds it by its name at each call."""
+    own = torch._C._nn.mse_loss
+    torch._C._nn.mse_loss = lambda *given: own(*given) * v
+    return compiled(lambda x: F.mse_loss(x, x * 2))(values())
+
+
+@pair()
+def a_compiled_function_exchanged_for_another_of_torchs(v):
+    if v == 2:
+        torch._C._nn.mse_loss = torch._C._nn.huber_loss
+    return compiled(lambda x: F.mse_loss(x, x * 2, reduction="sum"))(values())
+
+
+@pair()
+def a_helper_of_masked_reductions(v):
+    """Dynamo has it in the graph's function, and traces neither."""
+    own = torch.masked._ops._combine_input_and_mask
+    torch.masked._ops._combine_input_and_mask = lambda *given, **named: own(*given, **named) * v
+    return compiled(lambda x: torch.masked.sum(x, mask=x > 0.5))(values())
+
+
+@pair()
+def a_helper_of_decompositions_of_low_rank(v):
+    own = torch._lowrank._svd_lowrank
+    torch._lowrank._svd_lowrank = lambda *given, **named: [one * v for one in own(*given, **named)]
+    return compiled(lambda x: torch.svd_lowrank(x, q=2, niter=1)[1])(torch.eye(3))
+
+
 @pair(bypass="added to torch's tensors")
 def a_number_put_on_tensors(v):
     """The graph has a node that reads it from a tensor made in the graph."""
