@@ -248,12 +248,16 @@ def module_text(module: types.ModuleType) -> str:
     """Which module it is, by its name. Raises Refused for one that is not found by that."""
     if is_namespace_of_operators(module):
         return f"ops:{module.__name__}"
-    again = is_loaded_again(module)
-    if not again and sys.modules.get(module.__name__) is not module:
-        raise Refused(f"module {module.__name__} is not the one of that name")
-    if module.__name__ in CHANCE:
-        raise Refused(f"it reads module {module.__name__}: what that gives may be folded in")
-    return f"module:{module.__name__}{' again' * again}"
+    name, again = module.__name__, is_loaded_again(module)
+    if not again and sys.modules.get(name) is not module:
+        name = getattr(
+            getattr(module, "__spec__", None), "name", name
+        )  # `_collections_abc` calls itself `collections.abc`
+        if sys.modules.get(name) is not module:
+            raise Refused(f"module {module.__name__} is not the one of that name")
+    if name in CHANCE:
+        raise Refused(f"it reads module {name}: what that gives may be folded in")
+    return f"module:{name}{' again' * again}"
 
 
 def untraced(values: Sequence[Any]) -> dict[int, str]:

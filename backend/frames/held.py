@@ -24,7 +24,7 @@ from ..torch_api.frames.state import HigherOrderOperator, autocast_text, ranks_t
 from ..torch_api.operators import overload_names
 from .classes import is_heap_type, name_of
 
-NATIVE_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device)
+NATIVE_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device, torch.finfo, torch.iinfo)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 OPERATORS = (compat.OpOverload, compat.OpOverloadPacket, HigherOrderOperator)
 DESCRIPTORS = (

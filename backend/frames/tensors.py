@@ -34,7 +34,7 @@ def tensor_text(
         raise Refused(f"{len(size)} dimensions were here; now {value.dim()}")
     if value.layout is not torch.strided or value.is_quantized:
         raise Refused(f"a tensor of layout {value.layout}")
-    if value.device.type not in ("cpu", "cuda"):
+    if value.device.type not in ("cpu", "cuda", "meta"):
         raise Refused(f"a tensor on {value.device}")
     facts = (
         values.classes.text(type(value)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from probe import put
 
 SOURCE = """
-import builtins, functools, operator, torch, xml
+import builtins, collections, functools, operator, torch, xml
 import torch.utils._pytree as pytree
 from datetime import timedelta as Delta
 from decimal import Decimal
@@ -36,6 +36,17 @@ def partial_attribute(x): return x * part.flag
 def has_submodule(x): return x * 5 if hasattr(xml, "sax") else x * 1.5
 builtins.WG_FACTOR = 2.0
 def of_builtins(x): return x * WG_FACTOR
+INFO = torch.finfo(torch.float16)
+INFOS = {"whole": torch.iinfo(torch.int8), "half": [INFO]}
+class Masks:
+    info = torch.finfo(torch.bfloat16)
+    infos = INFOS
+def limits(x): return x.clamp(1.0 - INFO.max / 1e5, INFO.max / 3e4) + INFOS["whole"].max + Masks.info.eps
+def limits_of_class(x): return x + Masks.infos["half"][0].max
+def counted(x): return x * collections.Counter(["a", "b", "a"])["a"]
+def casts(x): return x * 5 if torch.can_cast(x.dtype, torch.float16) and not torch.is_anomaly_enabled() else x * 1.5
+META = torch.nn.Linear(4, 3, device="meta")
+def on_meta(x): return torch.func.functional_call(META, {"weight": x.new_ones(3, 4), "bias": x.new_ones(3)}, (x,)) + META.weight.shape[0]
 class Pair:
     def __init__(self, a, b): self.a = a; self.b = b
 def flat(p): return [p.a, p.b], None
@@ -73,6 +84,15 @@ library("bytes_subclass", "other bytes", 'Tag(b"ab")', 'Tag(b"cd")', since=(2, 1
 library("getter", "another attribute", 'attrgetter("v")', 'attrgetter("w")')
 library("getter_of_global", "another attribute", 'attrgetter("v")', 'attrgetter("w")')
 library("item_getter", "another item", "itemgetter(0)", "itemgetter(1)")
+for one in ("limits", "limits_of_class", "counted", "casts"):
+    put(f"library: {one}, nothing", SOURCE, one, restores=True, agrees=True, after=False)
+put("library: on_meta, nothing", SOURCE, "on_meta", restores=True, agrees=True, after=False)
+library("on_meta", "other sizes", "torch.nn.Linear(4, 3,", "torch.nn.Linear(4, 5,")
+library("on_meta", "of another dtype", '3, device="meta")', '3, device="meta").half()', agrees=True)
+library("limits", "of another dtype", "INFO = torch.finfo(torch.float16)", "INFO = torch.finfo(torch.float32)")
+library("limits", "in a table", "torch.iinfo(torch.int8)", "torch.iinfo(torch.int16)")
+library("limits", "of a class", "torch.finfo(torch.bfloat16)", "torch.finfo(torch.float16)")
+library("limits_of_class", "of another dtype", "INFO = torch.finfo(torch.float16)", "INFO = torch.finfo(torch.float32)")
 library("partial_attribute", "another", "part.flag = 2.0", "part.flag = 8.0")
 library("has_submodule", "it is imported", "operator, torch, xml", "operator, torch, xml.sax")
 library("of_builtins", "another", "WG_FACTOR = 2.0", "WG_FACTOR = 5.0", refused="among Python's builtins")

@@ -245,6 +245,9 @@ _TOLD = frozenset(
     torch._C._get_cudnn_sdp_enabled torch._C._get_overrideable_sdp_enabled torch._C._is_autocast_available
     torch._C._are_functorch_transforms_active torch._C._log_api_usage_once torch.functional.broadcast_shapes
     torch.sym_int torch.sym_float torch.sym_max torch.sym_min torch.sym_sum torch.sym_not torch.sym_sqrt
+    torch._VariableFunctionsClass.can_cast torch.is_anomaly_enabled torch.is_anomaly_check_nan_enabled
+    torch.is_deterministic_algorithms_warn_only_enabled torch.get_deterministic_debug_mode
+    torch.backends.mkl.is_available torch.backends.openmp.is_available torch.cpu.is_available
     torch._functorch.predispatch.lazy_load_decompositions torch.autograd.forward_ad._maybe_load_decompositions
     """.split()
 )
