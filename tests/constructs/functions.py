@@ -181,6 +181,22 @@ def the_same_code_with_and_without_gradients(way):
 
 
 @case()
+def inference_mode_within(way):
+    """A decorated function within the compiled one, and a block: the graph enters the mode by itself."""
+
+    @torch.inference_mode()
+    def decorated(x):
+        return x.cos() * 2
+
+    def function(x):
+        with torch.inference_mode():
+            y = x.sin()
+        return decorated(x) + 1, y
+
+    return [out.tolist() for out in way.compile(function)(numbers(requires_grad=False))]
+
+
+@case()
 def only_some_inputs_and_outputs_have_gradients(way):
     """One input requires grad, one does not; one output is used, one not, one is an integer."""
     x, y = numbers(), numbers(requires_grad=False)

@@ -46,7 +46,9 @@ def limits_of_class(x): return x + Masks.infos["half"][0].max
 def counted(x): return x * collections.Counter(["a", "b", "a"])["a"]
 def casts(x): return x * 5 if torch.can_cast(x.dtype, torch.float16) and not torch.is_anomaly_enabled() else x * 1.5
 META = torch.nn.Linear(4, 3, device="meta")
-def on_meta(x): return torch.func.functional_call(META, {"weight": x.new_ones(3, 4), "bias": x.new_ones(3)}, (x,)) + META.weight.shape[0]
+def on_meta(x):
+    given = {"weight": x.new_ones(3, 4), "bias": x.new_ones(3)}
+    return torch.func.functional_call(META, given, (x,)) + META.weight.shape[0]
 class Pair:
     def __init__(self, a, b): self.a = a; self.b = b
 def flat(p): return [p.a, p.b], None
