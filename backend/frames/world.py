@@ -17,7 +17,7 @@ from warmgraph.hashing import toolchain as installed
 from ..torch_api.frames import state
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.plain import Refused
-from ..torch_api.frames.ran import asks_ranks
+from ..torch_api.frames.ran import RANKS_IN_CPP, asks_ranks
 from ..torch_api.frames.seen import Seen
 from .codes import code_digest
 from .program import program
@@ -62,13 +62,12 @@ def serves_every_rank(record: Record, seen: Seen) -> bool:
     """Whether nothing went into a record that is this rank's own and not compared: no code that knows of ranks was
     traced or ran, and no graph names a group.
     """
-    if seen.asks_ranks or any(map(asks_ranks, seen.inlined)) or any(_IN_CPP in text for text in record.texts):
+    if seen.asks_ranks or any(map(asks_ranks, seen.inlined)) or any(RANKS_IN_CPP in text for text in record.texts):
         return False
     return not any(piece["groups"] for graph in record.graphs.values() for piece in graph["pieces"])
 
 
 _RANKS = "ranks"  # among the words of `state`
-_IN_CPP = "torch._C._distributed"
 
 
 def world() -> Around:

@@ -47,7 +47,7 @@ def install() -> None:
 
 def as_traced() -> contextlib.AbstractContextManager[Any]:
     """While open, modes are what Dynamo makes them while it traces: no inference mode, and gradients as before."""
-    return maybe_disable_inference_mode()
+    return maybe_disable_inference_mode()  # type: ignore[no-any-return]
 
 
 def _asking(original: Callable[..., Any]) -> Callable[..., Any]:

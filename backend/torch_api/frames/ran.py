@@ -37,6 +37,7 @@ _NAMES = """
 _COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __contains__".split())
 _OF_DATACLASSES = (("__class__",), ("hash",))  # what the code that `dataclasses` generates asks for first
 _OF_RANKS = tuple(f"{Path(torch.__file__).parent / folder}/" for folder in ("distributed", "nn/parallel"))
+RANKS_IN_CPP = "torch._C._distributed"  # the beginning of modules' names
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
 BUSY = "another profiler"  # nobody knows what ran
 # What these call writes a log line or a warning, and nothing of it comes back: whose handler or standard output it is
