@@ -56,11 +56,11 @@ class Model(torch.nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.inner = torch.nn.Linear(4, 4)
-        self.rank = RANK
     def forward(self, x):
         return self.inner(x)
 
 class Tells(Model):
+    rank = RANK
     def forward(self, x):
         return self.inner(x) * (self.rank + 1)
 
