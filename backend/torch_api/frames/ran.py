@@ -37,6 +37,7 @@ _NAMES = """
 _COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __contains__".split())
 _OF_DATACLASSES = (("__class__",), ("hash",))  # what the code that `dataclasses` generates asks for first
 _OF_RANKS = tuple(f"{Path(torch.__file__).parent / folder}/" for folder in ("distributed", "nn/parallel"))
+_WHETHER = ("is_available", "_is_spmd_types_available")  # which tell what is installed
 RANKS_IN_CPP = "torch._C._distributed"  # the beginning of modules' names
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
 BUSY = "another profiler"  # nobody knows what ran
@@ -203,7 +204,7 @@ def is_users(code: types.CodeType) -> bool:
 def asks_ranks(code: types.CodeType) -> bool:
     """Whether a function of torch's may have told who this process is among the ranks of its job."""
     known = code.co_filename.startswith(_OF_RANKS) and code.co_flags & inspect.CO_OPTIMIZED  # no module, no class
-    return bool(known and code.co_name != "is_available")
+    return bool(known and code.co_name not in _WHETHER)
 
 
 def is_foreign(code: types.CodeType) -> bool:
