@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..torch_api.frames.acting import asking_once
 from ..torch_api.frames.hook import Frame, as_traced, when_guarded
 from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.ran import asks_ranks, is_users, noting
-from ..torch_api.frames.seen import Seen, watching
+from ..torch_api.frames.seen import Seen, describing, watching
 from .graphs import check_around, load_graph
 from .record import Record, differences
 from .recording import make_record
@@ -52,7 +53,7 @@ class Frames(Struct):
             if found is not None:
                 make_old()
         if found is None:
-            why = self._known_refusal(own, frame, report)
+            why = self._known_refusal(keyed, frame, report)
             if why is None and self.engine.cache.keeps:
                 return self._traced(frame, trace, report, keyed)
             output = _unheard(trace)  # no record would come of it
@@ -74,7 +75,7 @@ class Frames(Struct):
     ) -> tuple[Kept, Any] | None:
         for address in keyed:
             for kept in self._records(address, report):
-                report.tried += 1
+                report.tried += address is keyed[0]
                 restored = self._restored(kept, frame, address.around, report, counts=not sampled)
                 if restored is None:
                     report.note_moved()
@@ -82,22 +83,25 @@ class Frames(Struct):
                     return kept, restored
         return None
 
-    def _known_refusal(self, own: Address, frame: Frame, report: FrameReport) -> str | None:
+    def _known_refusal(self, keyed: list[Address], frame: Frame, report: FrameReport) -> str | None:
         """Why no record of this frame is to be made."""
         if report.tried >= MAX_RECORDS:
             return f"{MAX_RECORDS} records of it are kept and none fits; each time differs: {report.moved}"
         if report.tried:
             return None
-        why = self._try(report, "fetch", lambda: self._store.refusal(own.key, own.around.program_digest))
+        why = self._try(report, "fetch", lambda: self._store.refusal(*keyed[0].where))
         if why == "":
-            self._tell_what_changed(own, frame, report)
+            self._tell_what_changed(keyed, frame, report)
         return why or None
 
-    def _tell_what_changed(self, own: Address, frame: Frame, report: FrameReport) -> None:
+    def _tell_what_changed(self, keyed: list[Address], frame: Frame, report: FrameReport) -> None:
         """There may be a record of this program as it was before an edit."""
-        other = self._try(report, "fetch", lambda: self._store.of_another_program(own.key, own.around.program_digest))
-        if other is not None and self._restored(other, frame, own.around, report, counts=False) is None:
-            report.note_moved()
+        for address in keyed:
+            other = self._try(report, "fetch", partial(self._store.of_another_program, *address.where))
+            if other is not None:
+                if self._restored(other, frame, address.around, report, counts=False) is None:
+                    report.note_moved()
+                return
 
     @property
     def _store(self) -> RecordStore:
@@ -146,7 +150,7 @@ class Frames(Struct):
         seen, own = Seen(), keyed[0]
 
         def counts(code: CodeType) -> bool:
-            seen.asks_ranks |= asks_ranks(code)
+            seen.tells_rank |= asks_ranks(code)
             return is_users(code)
 
         with watching(seen), noting(seen.ran, counts=counts):
@@ -154,7 +158,7 @@ class Frames(Struct):
 
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
-                with report.phase("record"), uncollected():
+                with report.phase("record"), uncollected(), describing(seen):
                     return make_record(frame, output, seen, shape, own.around)
 
             report.refused = None

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from warmgraph.hashing import comes_with_torch, describing_once
+from warmgraph.hashing import comes_with_torch, describing_once, is_of_ranks
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import sizes, state
@@ -140,6 +140,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
             row[2] = list(scope_of(row[2], seen.inlined, look.values))
     for source in sources:
         value: Any = live(source) if source.name else None
+        seen.tells_rank |= is_of_ranks(value)
         if is_of_a_process(value) and not str(source.name).startswith(("G['__builtins_dict__", "G['__import_")):
             raise Refused(f"it calls {value.__name__}() by another name, which differs from process to process")
         if is_chance(value):

@@ -96,13 +96,14 @@ class RecordStore(Struct, frozen=True):
         report.bytes = len(data)
 
     def keep_for_many(self, key: str, program: str, record: Record, report: FrameReport) -> bool:
-        """Under the key of every rank. Whether another had put the same there; else it is to be kept by this one, too:
-        few places are there, and records of ranks whose values differ may have taken them.
+        """Under the key of every rank. Gives whether another rank had put the same there: else this one keeps it under
+        its own key, too, since few places are there, and records of ranks whose values differ may take them.
         """
         variant, found = f"frame-{identity(record)}", list[str]()
 
         def note(entry: Entry) -> bool:
-            found.append(entry.variant)
+            if entry.facts.get("program") == program:
+                found.append(entry.variant)
             return False
 
         self.cache.lookup(key, note)

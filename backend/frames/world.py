@@ -62,7 +62,7 @@ def serves_every_rank(record: Record, seen: Seen) -> bool:
     """Whether nothing went into a record that is this rank's own and not compared: no code that knows of ranks was
     traced or ran, and no graph names a group.
     """
-    if seen.asks_ranks or any(map(asks_ranks, seen.inlined)) or any(RANKS_IN_CPP in text for text in record.texts):
+    if seen.tells_rank or any(map(asks_ranks, seen.inlined)) or any(RANKS_IN_CPP in text for text in record.texts):
         return False
     return not any(piece["groups"] for graph in record.graphs.values() for piece in graph["pieces"])
 

@@ -20,7 +20,7 @@ from torch.distributed import get_rank as asked
 from torch.distributed.device_mesh import init_device_mesh
 from warmgraph.cache import journal_dir, read, settings
 
-dist.init_process_group("gloo")
+dist.init_process_group(os.environ["WG_BACKEND"])
 RANK, WORLD = dist.get_rank(), dist.get_world_size()
 GROUP = dist.group.WORLD
 MESH = init_device_mesh("cpu", (WORLD,))
@@ -125,6 +125,7 @@ OTHERWISE = {
     "size": lambda x: x / dist.get_world_size(),
     "group": lambda x: x + GROUP.rank() * 2 + GROUP.size(),
     "default_group": lambda x: x + dist.distributed_c10d._get_default_group().rank(),
+    "a_backend": lambda x: x + len(GROUP._get_backend_name()),
     "mesh": lambda x: x + MESH.get_local_rank(),
     "coordinate": lambda x: x + MESH.get_coordinate()[0],
     "a_global": lambda x: x + RANK,
@@ -205,14 +206,16 @@ def jobs(tmp_path_factory, cleared, inductor_cache):
         "OMP_NUM_THREADS": "1",
     }
 
-    def job(world):
+    def job(world, backend):
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
         command = [*torchrun, "program.py", str(world)]
-        done = subprocess.run(command, env=held, cwd=folder, capture_output=True, text=True, timeout=500)
+        done = subprocess.run(
+            command, env=held | {"WG_BACKEND": backend}, cwd=folder, capture_output=True, text=True, timeout=500
+        )
         assert done.returncode == 0, done.stderr[-6000:]
         return [json.loads((folder / f"{world}.{rank}.json").read_text()) for rank in range(world)]
 
-    return job(2), job(3)
+    return job(2, "gloo"), job(3, "cpu:gloo")
 
 
 def test_no_rank_is_given_anothers(jobs):

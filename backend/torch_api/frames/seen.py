@@ -43,8 +43,8 @@ class Seen(Struct):
     which does not count. graphs: by backend id, for each piece of a compiled graph where it is kept, or why it is not.
     ranks: sources of meshes and groups of ranks that its graphs take. optimizers: of each whose groups it asked for, by
     source, how it had the state made. nested: how what functions that are not traced strictly gave nests, by id.
-    asks_ranks: whether code of torch's ran that knows this process's rank. installed: globals of each OutputGraph, by
-    its id.
+    tells_rank: whether a function of torch's ran that may tell which rank this process is, or the record speaks of a
+    group, a mesh or a placement. installed: globals of each OutputGraph, by its id.
     """
 
     looked_at: dict[Any, None] = field(default_factory=dict)
@@ -71,12 +71,28 @@ class Seen(Struct):
     graphs: dict[str, list[Any]] = field(default_factory=dict)
     ranks: list[Any] = field(default_factory=list)
     optimizers: dict[Any, list[Any]] = field(default_factory=dict)
-    asks_ranks: bool = False
+    tells_rank: bool = False
     nested: dict[int, Any] = field(default_factory=dict)
     installed: dict[int, dict[str, Any]] = field(default_factory=dict)
 
 
 _thread = threading.local()
+
+
+@contextlib.contextmanager
+def describing(current: Seen) -> Iterator[None]:
+    """While open, the record of what was seen is made in this thread."""
+    before, _thread.described = getattr(_thread, "described", None), current
+    try:
+        yield
+    finally:
+        _thread.described = before
+
+
+def note_ranks() -> None:
+    """The record that is being made, if one is, speaks of ranks."""
+    if (current := getattr(_thread, "described", None)) is not None:
+        current.tells_rank = True
 
 
 def seen() -> Seen | None:

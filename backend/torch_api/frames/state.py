@@ -41,6 +41,7 @@ from ..ranks.ddp import within_buckets
 from ..settings import values_of
 from .devices import devices_text, refuse_devices
 from .plain import NotServed, Refused
+from .seen import note_ranks
 
 __all__ = [
     "HigherOrderOperator", "convert_frame", "fresh_name", "get_builtins_dict", "install_global", "marks_of",
@@ -131,7 +132,7 @@ def words() -> dict[str, str]:
         "what is traced through": _trace_rules(),
         "numpy": _numpy_dtypes(),
         "trees": _users_nodes(),
-        "ranks": _ranks(),
+        "ranks": encode(fact("distributed")) if _is_rank() else "",  # and all groups of this process
     }
 
 
@@ -143,11 +144,6 @@ def _decimals() -> str:
     context = decimal.getcontext()
     traps = sorted(signal.__name__ for signal, is_set in context.traps.items() if is_set)
     return f"{context.prec} {context.rounding} {context.Emin} {context.Emax} {context.capitals} {context.clamp} {traps}"
-
-
-def _ranks() -> str:
-    """This process among the ranks of its job, and all groups that it belongs to: a trace asks for them natively."""
-    return encode(fact("distributed")) if _is_rank() else ""
 
 
 def _is_rank() -> bool:
@@ -168,6 +164,7 @@ def ranks_text(value: Any) -> str | None:
     """
     if not is_of_ranks(value):
         return None
+    note_ranks()
     try:
         return encode(value)
     except Uncacheable as why:
