@@ -250,9 +250,8 @@ def module_text(module: types.ModuleType) -> str:
         return f"ops:{module.__name__}"
     name, again = module.__name__, is_loaded_again(module)
     if not again and sys.modules.get(name) is not module:
-        name = getattr(
-            getattr(module, "__spec__", None), "name", name
-        )  # `_collections_abc` calls itself `collections.abc`
+        spec = getattr(module, "__spec__", None)  # `_collections_abc` calls itself `collections.abc`
+        name = getattr(spec, "name", name)
         if sys.modules.get(name) is not module:
             raise Refused(f"module {module.__name__} is not the one of that name")
     if name in CHANCE:

@@ -188,11 +188,14 @@ class Frames(Struct):
     def _verdict(self, kept: Kept, record: Record | None, report: FrameReport) -> None:
         if record is None and not report.is_served:
             report.not_restorable()  # this process could not record it, whatever it is
-        elif found := f"it is not restorable: {report.refused}" if record is None else differences(kept.record, record):
+            return
+        if record is None:
+            found: str | None = f"it is not restorable: {report.refused}"
+        else:  # the state was compared before; that of a record for every rank names none
+            found = differences(kept.record, replace(record, state=kept.record.state))
+        if found is not None:
             self._try(report, "quarantine", lambda: self._store.set_aside(kept, found))
-            report.verified(kept, found)
-        else:
-            report.verified(kept, None)
+        report.verified(kept, found)
 
     def _try(self, report: FrameReport, stage: str, go: Callable[[], Any]) -> Any:
         """What `go` gives, or None; whatever is wrong, the frame can still be traced."""

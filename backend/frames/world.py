@@ -60,7 +60,7 @@ def addresses(frame: Frame) -> list[Address]:
 
 def serves_every_rank(record: Record, seen: Seen) -> bool:
     """Whether nothing went into a record that is this rank's own and not compared: no code that knows of ranks was
-    traced or ran, and no graph names a group.
+    traced or ran, nothing that is compared has a group, a mesh or a placement in it, and no graph names a group.
     """
     if seen.tells_rank or any(map(asks_ranks, seen.inlined)) or any(RANKS_IN_CPP in text for text in record.texts):
         return False

@@ -143,7 +143,8 @@ def run(case, wrap):
 
 def outcomes():
     events = [e for e in read(journal_dir(settings())) if e["pid"] == os.getpid()]
-    return [[e["outcome"], e["function"], e["detail"]] for e in events if e["outcome"] in ("traced", "restored")]
+    known = ("traced", "restored", "verified")
+    return [[e["outcome"], e["function"], e["detail"]] for e in events if e["outcome"] in known]
 
 given = json.loads(sys.argv[2])
 torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 1024
@@ -202,12 +203,14 @@ def job(environment, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     held, number = environment(), 0
 
-    def job(*cases, world=2, **given):
+    def job(*cases, world=2, verify="0", **given):
         nonlocal number
         number += 1
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
         command = [*torchrun, "program.py", str(number), json.dumps(given), *cases]
-        done = subprocess.run(command, env=held, cwd=tmp_path, capture_output=True, text=True, timeout=500)
+        done = subprocess.run(
+            command, env=held | {"WARMGRAPH_VERIFY": verify}, cwd=tmp_path, capture_output=True, text=True, timeout=500
+        )
         assert done.returncode == 0, done.stderr[-6000:]
         return [json.loads((tmp_path / f"{number}.{rank}.json").read_text()) for rank in range(world)]
 
@@ -241,3 +244,9 @@ def test_what_asks_for_no_rank_serves_another_job(job):
     other = job(*EVERYONES, world=1)
     for case in EVERYONES:
         assert "restored" in told(other, case)[0], (case, other)
+
+
+def test_a_record_of_every_rank_is_what_a_trace_gives(job):
+    job("plain", world=1)
+    for rank in job("plain", verify="1"):
+        assert [[outcome, detail] for outcome, _, detail in rank["plain"]] == [["verified", None]], rank
