@@ -146,7 +146,7 @@ def test_the_pieces_that_ddp_splits_a_graph_into_are_compiled_once_for_all_ranks
     assert sorted(cold[0]["outcomes"] + cold[1]["outcomes"]) == ["hit"] * pieces + ["miss"] * pieces
     assert [one["outcomes"] for one in warm] == [["hit"] * pieces] * 2
     if frames_unsupported() is None:
-        assert [{*one["frames"]} for one in cold] == [{"traced"}] * 2
+        assert all("traced" in one["frames"] for one in cold)  # some of them a rank restores from the other
         assert [{*one["frames"]} for one in warm] == [{"restored"}] * 2
 
 

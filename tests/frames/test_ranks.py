@@ -221,12 +221,21 @@ def told(ranks, case):
     return [{outcome for outcome, _, _ in rank[case]} for rank in ranks]
 
 
+def assert_traced(ranks, case):
+    """By each rank; of what serves every rank one may restore what another has just recorded."""
+    found = told(ranks, case)
+    if case in EVERYONES:
+        assert "traced" in set().union(*found), (case, ranks)
+    else:
+        assert found == [{"traced"}] * len(ranks), (case, ranks)
+
+
 # Hooks have numbers, and a trace makes some: what registers its own after another was traced is in a job of its own.
 @pytest.mark.parametrize("cases", [[case for case in CASES if case != "both"], *([] if OLD else [["both"]])], ids=str)
 def test_a_restart_traces_nothing(job, cases):
     cold, warm = job(*cases), job(*cases)
     for case in cases:
-        assert told(cold, case) == [{"traced"}] * 2, (case, cold)
+        assert_traced(cold, case)
         assert told(warm, case) == [{"restored"}] * 2, (case, warm)
 
 
@@ -235,7 +244,7 @@ def test_another_job_traces(job, change, cases):
     job(*cases)
     other = job(*cases, **change)
     for case in cases:
-        assert told(other, case) == [{"traced"}] * len(other), (case, other)
+        assert_traced(other, case)
 
 
 def test_what_asks_for_no_rank_serves_another_job(job):
