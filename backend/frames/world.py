@@ -55,7 +55,8 @@ def addresses(frame: Frame) -> list[Address]:
     found = [own]
     if own.state[_RANKS]:
         found.append(Around({**own.state, _RANKS: "any"}, own.program))
-    return [Address(frame_key(frame, around, Values()), around) for around in found]
+    lines = _lines(frame, Values())
+    return [Address(_key(lines, around), around) for around in found]
 
 
 def serves_every_rank(record: Record, seen: Seen) -> bool:
@@ -97,12 +98,17 @@ _HOOKING = ("frozendict",)  # einx imports it; what it answers depends on nothin
 _ABSTRACT = [cls for cls in vars(collections.abc).values() if isinstance(cls, type)]
 
 
-def frame_key(frame: Frame, around: Around, values: Values) -> str:
-    """Raises Refused. Kinds of arguments are in it only so that few records share a key."""
+def _key(lines: list[str], around: Around) -> str:
+    text = "\n".join([*lines, *(f"{name} {text}" for name, text in sorted(around.state.items()))])
+    return f"wg1{sha256_hex(text.encode('utf-8', 'surrogatepass'))}"
+
+
+def _lines(frame: Frame, values: Values) -> list[str]:
+    """Of the key what is no state. Kinds of arguments are there only so that few records share one. Raises Refused."""
     code = frame.code
     state.refuse_taught(code)
     module = frame.globals.get("__name__") if not code.co_name.startswith("torch_dynamo_resume") else "resume"
-    lines = [
+    return [
         f"frame {FORMAT}",
         toolchain(),
         _settings(values),
@@ -111,9 +117,7 @@ def frame_key(frame: Frame, around: Around, values: Values) -> str:
         state.named_backend(frame.backend),
         str(frame.one_graph),
         *sorted(_kind(name, value) for name, value in frame.locals.items()),
-        *(f"{name} {text}" for name, text in sorted(around.state.items())),
     ]
-    return f"wg1{sha256_hex(chr(10).join(lines).encode('utf-8', 'surrogatepass'))}"
 
 
 def _kind(name: str, value: Any) -> str:

@@ -17,8 +17,9 @@ import torch
 from .. import torch_names
 from ..encoding.encode import Uncacheable, encode, importable_name
 from ..encoding.targets import identify, needs_source
-from ..origin import is_torch_or_stdlib, is_torch_or_stdlib_code
+from ..origin import is_torch_or_stdlib_code
 from ..source_code.digest import source_digest
+from ..source_code.facts import in_trees
 from .tensors import users_type
 
 
@@ -90,24 +91,13 @@ def _plain(spec: Any) -> Any:
         raise Uncacheable("a module among the arguments of a function that is not traced strictly")
     if type(context) is _pytree().ConstantNode:
         context = context.value
-    return [kind, context, _ways(spec.type, kind), [*map(_plain, _children(spec))]]
+    ways = [way for way in in_trees(spec.type) if not _is_torchs(way)]  # torch's say the same of each class
+    told = [source_digest(way, f"how {kind} is taken apart", strict=True) for way in ways]
+    return [kind, users_type(spec.type), context, told, [*map(_plain, _children(spec))]]
 
 
 def _children(spec: Any) -> Any:
     return spec.children() if hasattr(spec, "children") else getattr(spec, "children_specs", ())
-
-
-def _ways(container: Any, kind: str) -> Any:
-    """How a container of the user's is taken apart and put together: its class, and two functions beside it."""
-    node = _pytree().SUPPORTED_NODES.get(container)
-    if node is None or is_torch_or_stdlib(container.__module__):
-        return None
-    return [container, _way(node.flatten_fn, kind), _way(node.unflatten_fn, kind)]
-
-
-def _way(way: Any, kind: str) -> str | None:
-    """torch's own, for a dataclass or a constant, say the same of each class."""
-    return None if _is_torchs(way) else source_digest(way, f"how {kind} is taken apart", strict=True)
 
 
 def _is_torchs(value: Any, name: str = "") -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import torch
 from harness import compiled, pair, values
 from torch.utils import _pytree as pytree
@@ -80,6 +82,17 @@ def a_number_in_a_container_of_the_users(v):
 def how_a_container_of_the_users_is_put_together(v):
     registered(together if v == 1 else scaled)
     return run(difference, Both(values(), values() + 1, 2.0))
+
+
+@pair()
+def how_a_class_of_pythons_is_put_together(v):
+    """The program registered it, so its class alone says nothing of that."""
+
+    def make(children, context):
+        return types.SimpleNamespace(left=children[0], right=children[1], rate=3.0 * v)
+
+    pytree.register_pytree_node(types.SimpleNamespace, lambda held: ([held.left, held.right], None), make)
+    return run(difference, types.SimpleNamespace(left=values(), right=values() + 1, rate=1.0))
 
 
 @pair()
