@@ -138,11 +138,12 @@ def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
     if kind is types.FunctionType:
         # Each of these is an audit event, which some process answers in Python (filelock's): as few as can be.
         code = value.__code__
-        simple = value.__closure__ is None and not value.__dict__
-        if simple and (not code.co_kwonlyargcount or value.__kwdefaults__ is None):
-            defaults = value.__defaults__ if code.co_argcount else None
-            if defaults is None or _PLAIN.issuperset(map(type, defaults)):
-                return None if _is_ours(value, code) else value
+        if value.__closure__ is None and not value.__dict__:
+            defaults: tuple[Any, ...] = (value.__defaults__ if code.co_argcount else None) or ()
+            if code.co_kwonlyargcount and (named := value.__kwdefaults__):
+                defaults = (*defaults, *named.values())
+            if not defaults or _PLAIN.issuperset(map(type, defaults)):
+                return None if _FIXED.get(code.co_filename) or _is_ours(value, code) else value
     elif kind in _DESCRIPTOR_TYPES:
         return None if _is_toolchain(_module_of_builtin(value)) else value
     elif (kind is type and _is_toolchain(value.__module__)) or (clean is not None and id(value) in clean):
@@ -165,26 +166,9 @@ def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
 
 def _inside(value: Any) -> Iterable[Any] | None:
     """What `value` is made of, as far as it may hold code; None if it is foreign itself."""
-    if isinstance(value, types.FunctionType):
-        return _inside_function(value)
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return value
-    if isinstance(value, dict):
-        return value.values()
-    if isinstance(value, type):
-        return () if _is_toolchain(value.__module__) else None
-    if isinstance(value, _DESCRIPTORS):
-        return _inside_builtin(value)
-    if isinstance(value, types.ModuleType):
-        return ()
-    if isinstance(value, types.MethodType):
-        return value.__func__, value.__self__
-    if isinstance(value, functools.partial):
-        return [value.func, *value.args, *value.keywords.values()]
-    if isinstance(value, (staticmethod, classmethod)):
-        return (value.__func__,)
-    if isinstance(value, property):
-        return value.fget, value.fset
+    for base in type(value).__mro__:
+        if (read := _READ.get(base)) is not None:
+            return read(value)
     kind = type(value).__module__
     if not _is_toolchain(kind):
         return None
@@ -207,7 +191,7 @@ def _inside_function(function: types.FunctionType) -> Iterable[Any] | None:
 
 def _is_ours(function: types.FunctionType, code: types.CodeType) -> bool:
     """Whether a function's own code counts as torch's, for `foreign`."""
-    known = _is_fixed_file(code.co_filename)
+    known = _FIXED[code.co_filename] = _is_fixed_file(code.co_filename)
     if known or code.co_filename.startswith(_STARTUP):
         return True
     space = function.__globals__.get("__name__")
@@ -224,13 +208,20 @@ def _inside_builtin(value: Any) -> Iterable[Any] | None:
     return () if _is_toolchain(_module_of_builtin(value)) else None
 
 
-# By the exact type, where `_inside` would ask one after another.
+# What `_is_fixed_file` said, for who asks of thousands of functions.
+_FIXED: dict[str, bool | None] = {}
+# By class, which `foreign` asks at once; of a subclass by its bases.
 _READ: dict[type, Callable[[Any], Iterable[Any] | None]] = {
     types.FunctionType: _inside_function,
-    tuple: lambda value: value,
-    list: lambda value: value,
+    **dict.fromkeys((tuple, list, set, frozenset), lambda value: value),
     dict: lambda value: value.values(),
+    type: lambda value: () if _is_toolchain(value.__module__) else None,
     **dict.fromkeys(_DESCRIPTORS, _inside_builtin),
+    types.ModuleType: lambda value: (),
+    types.MethodType: lambda value: (value.__func__, value.__self__),
+    functools.partial: lambda value: (value.func, *value.args, *value.keywords.values()),
+    **dict.fromkeys((staticmethod, classmethod), lambda value: (value.__func__,)),
+    property: lambda value: (value.fget, value.fset),
 }
 
 

@@ -59,6 +59,8 @@ _NAMED = frozenset(
 )
 
 
+# Of `torch.FloatTensor` and its like, of which there is no instance: each has a copy of all of `torch.Tensor`'s names.
+_LEGACY: type = type(torch.FloatTensor)
 _COMPILED = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -158,8 +160,8 @@ def _add_classes(space: _Space, clean: set[int]) -> None:
         return
     for value in tuple(space.names.values()):
         if isinstance(value, type) and (value.__module__ == space.name or value is torch.Tensor):
-            if value.__qualname__.startswith("_TorchCompile"):
-                continue  # what `torch.compile` makes for its own backends
+            if type(value) is _LEGACY or value.__qualname__.startswith("_TorchCompile"):
+                continue  # the latter are what `torch.compile` makes for its own backends
             (names,) = gc.get_referents(value.__dict__)  # behind the proxy that Python shows
             _add(f"{value.__module__}.{value.__qualname__}", names, value)
             if _spaces[id(names)].version == -1:

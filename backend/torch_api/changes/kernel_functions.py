@@ -117,8 +117,8 @@ def _call_of(name: str, key: str, turn: int) -> Call | None:
 def _made_up(kind: Any, number: int, turn: int) -> Any:
     """An argument of a type; `number` tells those of one type apart, `turn` those of two calls."""
     name, some = kind.kind(), number + 3 + 100 * turn
-    if name == "OptionalType":
-        return None
+    if name == "OptionalType":  # it may be the only tensor that there is
+        return _made_up(kind.getElementType(), number, turn) if kind.getElementType().kind() == "TensorType" else None
     if name == "ListType":
         value = _made_up(kind.getElementType(), number, turn)
         return value if value is NotImplemented else [value]

@@ -46,6 +46,10 @@ def plain(x, n, s=None):
     return x
 
 
+def takes_all(*given, **named):
+    RAN.append(given)
+
+
 def made(by):
     def kernel(x, n, s=None, *, extra=by):
         RAN.append(by)
@@ -160,11 +164,10 @@ def test_what_asks_a_tensor_first_is_not_told(library, around):
     assert python_kernels(library("(Tensor x) -> Tensor", Meta=around(lambda *x: RAN.append(x)))) == [None]
 
 
-def test_an_argument_that_may_be_none(library):
-    def kernel(*given, **named):
-        RAN.append(given)
-
-    assert python_kernels(library("(Tensor x, Tensor? y, Tensor?[] z) -> Tensor", Meta=kernel)) == [kernel]
+@pytest.mark.parametrize("schema", ["(Tensor x, Tensor? y, Tensor?[] z, int? n)", "(Tensor? x, str s, float f)"])
+def test_an_argument_that_may_be_none(library, schema):
+    """It may be the only tensor, as of torchao's `choose_qparams_affine`."""
+    assert python_kernels(library(f"{schema} -> Tensor", Meta=takes_all)) == [takes_all]
 
 
 def test_one_that_is_not_found_is_in_nobodys_way(library):
