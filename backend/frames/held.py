@@ -9,13 +9,14 @@ import enum
 import functools
 import os
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from warmgraph.hashing import Uncacheable, encode, is_native_enum
+from warmgraph.hashing import Uncacheable, encode, is_native_enum, sha256_hex
 
 from ..key.triton_kernels import kernel_text
 from ..torch_api import compile as compat
@@ -50,6 +51,15 @@ def said_as_a_whole(value: Any) -> str | None:
         return autocast_text(value) or ranks_text(value) or kernel_text(value)
     except Uncacheable as why:
         raise Refused(str(why)) from None
+
+
+def numpy_text(value: Any) -> str | None:
+    """Of a function of numpy's that stands under its own name, or of a dtype; None for anything else."""
+    kind = type(value)
+    if name_of(kind) in ("numpy.ufunc", "numpy._ArrayFunctionDispatcher"):
+        home, name = value.__module__, value.__name__
+        return f"{home}.{name}" if getattr(sys.modules.get(home), name, None) is value else None
+    return str(value.str) if kind.__module__ == "numpy.dtypes" and value.isbuiltin == 1 else None
 
 
 Descriptors = list[tuple[type, str, Any]]  # (class, name, descriptor)
@@ -117,6 +127,11 @@ _OFFSETS = ("__vectorcalloffset__", "__dictoffset__", "__weaklistoffset__")
 def exact(value: Any) -> str:
     """A plain value as Python says it, and of what is no number the sign as well."""
     return repr(value) if value == value else f"{value!r} {encode(value)}"
+
+
+def short(text: str) -> str:
+    """A digest, of 16 hex digits."""
+    return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]
 
 
 def plain_text(held: Any, say: Callable[[Any], str]) -> str:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from warmgraph.hashing import sha256_hex
 
 from ..key.triton_kernels import is_constexpr
 from ..torch_api.frames import guards as dynamo
@@ -30,7 +29,7 @@ from ..torch_api.frames.sources import Live, Source, method_of
 from ..torch_api.frames.state import PYTREE_TYPES, is_namespace_of_operators, is_pytree_registry, marks_of, ranks_text
 from .classes import is_known, is_librarys, name_of
 from .codes import function_name
-from .held import copied_classes, is_environment, keys_of
+from .held import copied_classes, is_environment, keys_of, short
 from .tensors import asks_for_storages, spec_text, tensor_text
 from .values import Values
 
@@ -194,7 +193,7 @@ def _constant_subclass(look: Looking, source: Source, arguments: Arguments) -> s
 def _length(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
     # Who goes over the environment sees all of its names, and there is no other guard.
-    names = f" {sha256_hex(repr([*value]).encode())[:16]}" if is_environment(value) else ""
+    names = f" {short(repr([*value]))}" if is_environment(value) else ""
     return f"{look.values.classes.text(type(value))} {len(value)}{names}"
 
 
@@ -219,7 +218,7 @@ def _version(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
     if not is_pytree_registry(value):
         raise Refused("the version of a dict")
-    return sha256_hex("\n".join(sorted(f"{key.__module__}.{key.__qualname__}" for key in value)).encode())[:16]
+    return short("\n".join(sorted(f"{key.__module__}.{key.__qualname__}" for key in value)))
 
 
 @_rule("DICT_CONTAINS", "SET_CONTAINS", "DICT_NOT_CONTAINS", "SET_NOT_CONTAINS")
@@ -318,4 +317,4 @@ def space_text(space: Mapping[str, Any], asked: Collection[str], looked_for: Col
         names = [name for name in names if not is_namespace_of_operators(space[name])]
     if "__getattr__" in space and "__getattr__" not in asked:
         names.append("__getattr__")
-    return sha256_hex("\n".join(names).encode("utf-8", "surrogatepass"))[:16]
+    return short("\n".join(names))

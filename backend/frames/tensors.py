@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from warmgraph.hashing import Uncacheable, bases_text, encode, sha256_hex
+from warmgraph.hashing import Uncacheable, bases_text, encode
 
 from ..torch_api.frames.devices import is_pinned
 from ..torch_api.frames.guards import dispatch_keys, is_wrapper_subclass
 from ..torch_api.frames.plain import Refused
+from .held import short
 from .values import Values
 
 _ALIGNMENT = 16  # bytes: what Inductor trusts a static input's address to be a multiple of (its `GPU_ALIGN_BYTES`)
@@ -62,7 +63,7 @@ def spec_text(spec: Any) -> str:
     """How a DTensor is spread over a mesh, without its sizes. Raises Refused."""
     said = {name: value for name, value in vars(spec).items() if name not in ("mesh", "tensor_meta", "_hash")}
     try:
-        mesh = sha256_hex(encode(spec.mesh).encode())[:16]  # of thousands of ranks, say
+        mesh = short(encode(spec.mesh))  # of thousands of ranks, say
         return encode([mesh, said, spec.tensor_meta and spec.tensor_meta.dtype])
     except (Uncacheable, LookupError, RuntimeError, ValueError) as why:  # also of a mesh that this rank is not in
         raise Refused(f"a DTensor's specification: {why}") from None
@@ -121,4 +122,4 @@ def sharing_text(tensors: Sequence[torch.Tensor]) -> str:
                 for position, tensor in zip(group, members, strict=True)
             ]
             groups.append((described, members[0].untyped_storage().nbytes(), bases_text(members)))
-    return sha256_hex(repr((one, groups)).encode())[:16]
+    return short(repr((one, groups)))

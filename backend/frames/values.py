@@ -14,14 +14,13 @@ import enum
 import functools
 import os
 import re
-import sys
 import types
 import typing
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from warmgraph.hashing import is_native_enum, sha256_hex
+from warmgraph.hashing import is_native_enum
 
 from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
@@ -43,13 +42,16 @@ from .held import (
     keys_of,
     member_text,
     names_on_operator,
+    numpy_text,
     own_names,
     plain_text,
     said_as_a_whole,
+    short,
 )
 
 # The text of these is exact: inf, -0.0 and the sign of nan are told apart.
 _EXACT = (bool, int, float, complex, str, bytes, bytearray)
+_OWNERS = (list, dict, set, collections.OrderedDict, collections.deque, torch.Tensor, torch.nn.Parameter)
 _KEYS: Any = (type({}.keys()), type(collections.OrderedDict().keys()))
 _MAX_KEYS = 5_000
 _SPECIAL: Any = type(typing.Optional)  # Union, Literal, ...
@@ -247,10 +249,8 @@ class Values:
             return f"{type(value).__name__}:{[*map(self.identity, inner)]}"
         if isinstance(value, contextvars.ContextVar):  # what it holds is guarded, but not whether it does
             return f"contextvar:{value.name} {value in contextvars.copy_context()}"
-        if name_of(type(value)) == "numpy.ufunc" and getattr(sys.modules["numpy"], special.__name__, None) is value:
-            return f"numpy:{special.__name__}"
-        if module_of(value) == "numpy.dtypes" and special.isbuiltin == 1:
-            return f"numpy:{special.str}"
+        if (text := numpy_text(value)) is not None:
+            return f"numpy:{text}"
         if (text := said_as_a_whole(value)) is not None:
             return f"{name_of(type(value))}:{text}"
         try:
@@ -266,11 +266,13 @@ class Values:
             return value.__module__ or ""
         if isinstance(owner, type):
             return f"type {name_of(owner)}"
-        if is_heap_type(type(owner)):
-            raise Refused(f"compiled method {value.__qualname__} bound to an object")
         if isinstance(owner, frozenset) and value.__name__ == "__contains__":
             return f"frozenset:{sorted(map(self.constant, owner))}"
-        return self.constant(owner)
+        with contextlib.suppress(Refused):
+            return self.constant(owner)
+        if type(owner) in _OWNERS:  # `outs.append` on the stack at a graph break: the walk says what is in it
+            return f"a {name_of(type(owner))}"
+        raise Refused(f"compiled method {value.__qualname__} bound to an object")
 
     def surface(self, value: Any, asked: set[str]) -> str:
         """The names and keys that a value has: a trace that looked for others and found none leaves no guard.
@@ -324,7 +326,3 @@ class Values:
 
 # Names of attributes: what Dynamo notes, and FSDP, whose names hold a random number.
 _OF_A_PROCESS = ("_dynamo_", "__composable_api_state_key_")
-
-
-def short(text: str) -> str:
-    return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]

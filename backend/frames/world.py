@@ -20,6 +20,7 @@ from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.ran import RANKS_IN_CPP, asks_ranks
 from ..torch_api.frames.seen import Seen
 from .codes import code_digest
+from .held import short
 from .program import program
 from .record import FORMAT, Record
 from .values import Values
@@ -35,7 +36,7 @@ class Around(Struct, frozen=True):
 
     @property
     def program_digest(self) -> str:
-        return _short("\n".join(f"{name} {digest}" for name, digest in self.program.items()))
+        return short("\n".join(f"{name} {digest}" for name, digest in self.program.items()))
 
 
 class Address(Struct, frozen=True):
@@ -74,7 +75,7 @@ _RANKS = "ranks"  # among the words of `state`
 def world() -> Around:
     """Raises Refused in surroundings that no record speaks of."""
     state.refuse_modes()
-    words = {**state.words(), "ambient": _short(encode(sorted(map(list, ambient_state(True).items()))))}
+    words = {**state.words(), "ambient": short(encode(sorted(map(list, ambient_state(True).items()))))}
     words["abstract classes"] = "\n".join(hooks_of_packages().values())
     return Around(words, program())
 
@@ -128,13 +129,13 @@ def _kind(name: str, value: Any) -> str:
 @functools.cache
 def toolchain() -> str:
     """torch to the file and Python to its build: whatever may be folded in while tracing."""
-    return _short(encode([[name, value] for name, value in sorted(installed().items())]) + sys.version) + (
+    return short(encode([[name, value] for name, value in sorted(installed().items())]) + sys.version) + (
         importlib.util.MAGIC_NUMBER.hex()
     )
 
 
 def _settings(values: Values) -> str:
-    return _short("\n".join(f"{name}={_setting(value, values)}" for name, value in state.settings()))
+    return short("\n".join(f"{name}={_setting(value, values)}" for name, value in state.settings()))
 
 
 def _setting(value: Any, values: Values) -> str:
@@ -150,7 +151,3 @@ def _setting(value: Any, values: Values) -> str:
         return values.key(value)
     except Refused as why:
         raise Refused(f"a setting of Dynamo's: {why}") from None
-
-
-def _short(text: str) -> str:
-    return sha256_hex(text.encode("utf-8", "surrogatepass"))[:24]

@@ -41,6 +41,7 @@ def pushes(x): return jvp(loss, (x,), (x,))[1]
 def yes(x): return x * 2
 def no(x): return x - 1
 def chooses(x): return torch.cond(x.sum() > 3, yes, no, (x,))
+def reduces(x): return x * float(np.prod((2, 3)))
 def with_numpy(x): return torch.from_numpy(np.sin(x.numpy()) * np.float32(2.0))
 class Shifts(torch.nn.Module):
     def forward(self, x):
@@ -139,6 +140,9 @@ carried(
     after=False,
     since=(2, 13),
 )
+carried("reduces", "another function", "np.prod(", "np.sum(", since=(2, 13))
+carried("reduces", "a replaced one", change=lambda scene: setattr(scene.m.np, "prod", scene.m.np.sum), since=(2, 13))
+unchanged("reduces", since=(2, 13))
 carried("shifts", "another shift", "torch.ones(4)", "torch.full((4,), 3.0)")
 unchanged("shifts")
 carried("united", "other names", change=OTHERS, args=names())

@@ -34,6 +34,10 @@ def two_arrays(a, b):
 def two_globals(x):
     D["n"] = D["n"] + 1
     return x * E["n"]
+GET, COUNT, MUL = {"n": 2, "t": T}.get, [1, T].count, T.mul
+def bound_get(x): return x * GET("n")
+def bound_count(x): return x * COUNT(1)
+def bound_mul(x): return MUL(x) + 1
 def write_and_read(x):
     P.n = 5
     return x * Q.n
@@ -122,6 +126,13 @@ identity(
     args=lambda s: ones(s.m.P, s.m.Q),
     change=args(lambda s: ones(s.m.P, s.m.P)),
 )
+T = torch.arange(4.0)
+identity("bound_get", "another value", change=set_("m.GET", {"n": 3, "t": T}.get))
+identity("bound_count", "another list", change=set_("m.COUNT", [1, 1, T].count))
+identity("bound_count", "another method", change=set_("m.COUNT", [1, T].index))
+identity("bound_mul", "another method", change=set_("m.MUL", T.add))
+identity("bound_mul", "another dtype", change=set_("m.MUL", T.double().mul))
+identity("bound_mul", "another tensor", change=set_("m.MUL", T.add(1).mul))
 identity("two_arrays", "both are one", args=lambda: (numpy.ones(3), numpy.ones(3)), change=one_array)
 identity(
     "in_list_of_args",

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.sources import Source, is_dynamos, is_imported, is_of_frame, with_roots
 from ..classes import is_heap_type, is_known
+from ..held import short
 from ..rules import Looking
 from ..tensors import sharing_text
 
@@ -55,7 +55,7 @@ def one_text(sources: Sequence[Source], look: Looking, *, names: bool) -> str:
         for name, cell in _cells(place, value, cells):  # one that is known leaves no source
             groups.setdefault(id(cell), []).append(name)
     text = "\n".join(sorted(" ".join(sorted(set(group))) for group in groups.values() if len(set(group)) > 1))
-    return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]
+    return short(text)
 
 
 def _cells(

@@ -17,12 +17,12 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from warmgraph.hashing import is_native_enum, sha256_hex
+from warmgraph.hashing import is_native_enum
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import is_namespace_of_operators, marks_of
 from ..classes import counted, name_of
-from ..held import DESCRIPTORS, OPERATORS, exact, is_mark, member_text
+from ..held import DESCRIPTORS, OPERATORS, exact, is_mark, member_text, short
 from .containers import PLAIN, TABLES, attributes_are_of_program
 from .objects import (
     ALWAYS_NUMBERED,
@@ -216,7 +216,7 @@ class Walk:
             lines = list(self._lines_on(holder))
             if isinstance(holder, type):
                 lines += [f"{base.__name__} {more}" for base in holder.__mro__[1:] if (more := self._on(base))]
-            found = self._added[id(holder)] = sha256_hex("\n".join(lines).encode())[:16] if lines else ""
+            found = self._added[id(holder)] = short("\n".join(lines)) if lines else ""
         return found
 
     def _lines_on(self, holder: Any) -> Iterator[str]:
