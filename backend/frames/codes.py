@@ -211,16 +211,7 @@ def imported_names(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> set[str
 # Builtins that give something else in each process, or change it, while they are traced.
 STATEFUL = frozenset("autocast_increment_nesting autocast_decrement_nesting initial_seed".split())
 # What they give is folded in. Python's own library asks for some, and only code of the user's is refused for it.
-OF_A_PROCESS = {
-    name: getattr(owner, name)
-    for owner, name in (
-        (builtins, "id"),
-        (builtins, "hash"),
-        (sys, "getrecursionlimit"),
-        (sys, "get_int_max_str_digits"),
-    )
-    if hasattr(owner, name)  # the last since Python 3.10.7
-}
+OF_A_PROCESS = (id, hash, sys.getrecursionlimit, getattr(sys, "get_int_max_str_digits", None))  # since Python 3.10.7
 HARMLESS = frozenset(
     """
     sys.exc_info sys.intern sys.audit sys.getsizeof sys.is_finalizing sys.getrecursionlimit sys.get_int_max_str_digits
@@ -233,7 +224,7 @@ CHANCE = frozenset("random secrets uuid time datetime".split())
 
 def is_of_a_process(value: Any) -> bool:
     """Whether it is one of OF_A_PROCESS."""
-    return any(value is one for one in OF_A_PROCESS.values())
+    return value is not None and any(value is one for one in OF_A_PROCESS)
 
 
 def is_chance(value: Any) -> bool:
@@ -281,6 +272,21 @@ def said_beside(values: Sequence[Any], seen: Seen) -> tuple[set[types.CodeType],
         raise Refused(str(why)) from None
 
 
+def refuse_of_a_process(value: Any, source: str, codes: Mapping[types.CodeType, Mapping[str, Any]]) -> None:
+    """Raises Refused for one of OF_A_PROCESS that code of the user's reads: Python's own library may.
+
+    source: by which the trace read it. Code that names it may not have come there.
+    """
+    if not is_of_a_process(value):
+        return
+    name = value.__name__
+    if not source.startswith(("G['__builtins_dict__", "G['__import_")):
+        raise Refused(f"it calls {name}() by another name, which differs from process to process")
+    for code in users_code(codes):
+        if name in code.co_names and name not in codes[code]:
+            raise Refused(f"{code.co_name} asks for {name}(), which differs from process to process")
+
+
 def refuse_chance(
     codes: Mapping[types.CodeType, Mapping[str, Any]], seen: Seen, said: Collection[types.CodeType]
 ) -> None:
@@ -297,9 +303,6 @@ def refuse_chance(
     for code in users_code(codes):
         if _is_hash_of_attrs(code):
             raise Refused("a __hash__ that attrs generated is traced, which differs from process to process")
-        for name in OF_A_PROCESS:
-            if name in code.co_names and name not in codes[code]:
-                raise Refused(f"{code.co_name} asks for {name}(), which differs from process to process")
         if lines := _LINES & (asked := asked_names((code,))):
             raise Refused(f"{code.co_name} asks for {min(lines)}: files and lines are in no record")
         if (held := next((name for name in sorted(asked) if _is_added(name)), None)) is not None:

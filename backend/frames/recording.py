@@ -40,12 +40,12 @@ from .codes import (
     compares_identity,
     imported_names,
     is_chance,
-    is_of_a_process,
     iterates_over_sets,
     looked_names,
     makes_sets,
     reads_globals,
     refuse_chance,
+    refuse_of_a_process,
     said_beside,
     untraced,
 )
@@ -91,7 +91,8 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     }
     loaded = _loaded(output.bytecode) - {name for name, _, _ in installed} - left_by_dynamo(frame.globals)
     asked = asked_names((frame.code, *seen.inlined)) | seen.names | loaded
-    looked_for = looked_names(_codes(frame, seen)) | seen.names
+    codes = _codes(frame, seen)
+    looked_for = looked_names(codes) | seen.names
     look = Looking(live, known, asked, tuple(frame.closure or ()), values)
     _forget_stale(graph, seen)
     guards: list[Any] = []
@@ -125,7 +126,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     inlined = inlined_facts(frame.code, seen.inlined, look.values)
     if seen.inlined.get(frame.code, frame.globals) is not frame.globals:
         raise Refused(f"it folds in {frame.code.co_name}, which two modules have alike")
-    refuse_chance(_codes(frame, seen), seen, followed | of_packages | {*hooks_of_packages()})
+    refuse_chance(codes, seen, followed | of_packages | {*hooks_of_packages()})
     called = [
         [place, texts.number(look.untraced[id(value)])]
         for place, value in places_of(seen.called.values(), left, sources, live, table)
@@ -141,15 +142,14 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     for source in sources:
         value: Any = live(source) if source.name else None
         seen.tells_rank |= is_of_ranks(value)
-        if is_of_a_process(value) and not str(source.name).startswith(("G['__builtins_dict__", "G['__import_")):
-            raise Refused(f"it calls {value.__name__}() by another name, which differs from process to process")
+        refuse_of_a_process(value, str(source.name), codes)
         if is_chance(value):
             raise Refused("it reads a generator of Python's random, whose numbers are drawn while tracing")
         if (what := acts_while_traced(value, str(source.name))) is not None:
             raise Refused(f"it uses {what} while it is traced, which has to be done in each process")
-    names = compares_identity(_codes(frame, seen))
+    names = compares_identity(codes)
     spaces = _spaces(frame, seen, sources, look, looked_for)
-    everything = everything_is_asked(_codes(frame, seen)) or bool(look.copied)
+    everything = everything_is_asked(codes) or bool(look.copied)
     free = free_numbers(table.sources, guards, look)
     walk, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
     places = {module: place for module in modules if (place := walk.place(live(module))) is not None}

@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import sys
 import types
+import warnings
 from typing import Any
 
 from msgspec import Struct
@@ -77,7 +78,16 @@ def world() -> Around:
     state.refuse_modes()
     words = {**state.words(), "ambient": short(encode(sorted(map(list, ambient_state(True).items()))))}
     words["abstract classes"] = "\n".join(hooks_of_packages().values())
+    words["warnings"] = _warnings_that_raise()
     return Around(words, program())
+
+
+def _warnings_that_raise() -> str:
+    """Python's filters, where one makes an error of what is warned of while a frame is traced (a loss that broadcasts):
+    a restored one warns of nothing.
+    """
+    last = max((number for number, one in enumerate(warnings.filters) if one[0] == "error"), default=-1)
+    return str([[getattr(part, "pattern", part) for part in one] for one in warnings.filters[: last + 1]])
 
 
 def hooks_of_packages() -> dict[types.CodeType, str]:

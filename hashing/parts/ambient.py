@@ -46,7 +46,7 @@ def ambient_state(uses_cpu: bool, uses_gpu: bool = True) -> dict[str, Any]:
         "flush_denormal": _flushes_denormals(),
         # The order in which an einsum of several operands is contracted.
         "einsum": {
-            "available": torch.backends.opt_einsum.is_available(),
+            "available": getattr(torch.backends.opt_einsum.get_opt_einsum(), "__version__", False),
             "enabled": torch.backends.opt_einsum.enabled,
             "strategy": torch.backends.opt_einsum.strategy,
         },

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 
 import torch
-from probe import args, put
+from probe import args, put, set_
 
 SOURCE = """
 import colorsys, sys, torch, traceback
@@ -77,6 +78,11 @@ def sets_digits(x):
 code, number = hash, id
 def hash_of(x): return x * (code(THING) % 7 + 1)
 def id_of(x): return x * (number(THING) % 7 + 1)
+FLAG = False
+def names_id(x):
+    if FLAG: return x * (id(THING) % 7 + 2)
+    return x * 2
+def broadcasts(x): return torch.nn.functional.mse_loss(x, x[:1])
 def hash_of_text(x): return x * ("abc".__hash__() % 7 + 1)
 def represented(x): return x * 2, repr(THING)
 def as_text(x): return x * 2, str(THING)
@@ -95,6 +101,10 @@ def process(entry, name, **more):
 # -- what acts on the process, or asks it, while it is traced
 for entry in ("warns_always", "asks_whether_it_warns"):
     process(entry, "nothing", change=lambda scene: None, agrees=True, refused="acts on the process, or asks it")
+process("names_id", "nothing", change=lambda scene: None, restores=True)
+process("names_id", "a trace that asks for it", change=set_("m.FLAG", True))
+process("broadcasts", "its warning is an error", change=lambda scene: warnings.simplefilter("error", UserWarning))
+process("broadcasts", "another filter", change=lambda scene: warnings.simplefilter("always"), restores=True)
 BY_NAME = {"change": lambda scene: None, "agrees": True, "refused": "by its name"}
 process("by_a_name_of_a_table", "nothing", **BY_NAME)
 process("by_a_name_that_is_given", "nothing", args=lambda: (torch.arange(4.0), "co_filename"), **BY_NAME)

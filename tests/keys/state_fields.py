@@ -121,7 +121,7 @@ AMBIENT: dict[str, tuple[Change, Change | None, tuple[str, ...]]] = {
     "cudnn.precision": (_attribute(_CUDNN, "fp32_precision", "ieee"), None, tuple(_PRECISIONS)),
     "cudnn.conv_precision": (_attribute(_CUDNN.conv, "fp32_precision", "ieee"), None, ("cudnn.allow_tf32",)),
     "cudnn.rnn_precision": (_attribute(_CUDNN.rnn, "fp32_precision", "ieee"), None, ("cudnn.allow_tf32",)),
-    "einsum.available": (_attribute(opt_einsum.m, "is_available", lambda: None), None, ()),
+    "einsum.available": (_attribute(opt_einsum.m, "get_opt_einsum", lambda: torch), None, ()),
     "einsum.enabled": (_attribute(opt_einsum.m, "enabled", 2), None, ()),
     "einsum.strategy": (_attribute(opt_einsum.m, "strategy", "greedy"), None, ()),
     "sdp.flash": (_call(torch.backends.cuda.enable_flash_sdp, False, True), None, ()),

@@ -31,7 +31,7 @@ _thread = threading.local()
 _OURS = tuple(f"{Path(__file__).resolve().parents[3] / room}/" for room in ("backend", "cache", "hashing", "scripts"))
 # What torch runs by itself while it traces, and who watches a program.
 _NAMES = """
-    sympy mpmath numpy networkx tqdm typing_extensions triton torchgen redis msgpack _distutils_hack
+    sympy mpmath numpy networkx opt_einsum tqdm typing_extensions triton torchgen redis msgpack _distutils_hack
     _pytest pluggy coverage pydevd debugpy
 """
 _COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __contains__".split())
