@@ -6,13 +6,12 @@ Raises Refused for the first thing that cannot be carried; nothing is left out.
 from __future__ import annotations
 
 import dis
-import sys
 import types
 from collections.abc import Iterable
 from typing import Any
 
 import torch
-from warmgraph.hashing import comes_with_torch, describing_once, is_of_ranks
+from warmgraph.hashing import describing_once, is_of_ranks
 
 from ..torch_api.frames import guards as dynamo
 from ..torch_api.frames import sizes, state
@@ -38,12 +37,10 @@ from ..torch_api.frames.sources import (
 from .codes import (
     asked_names,
     compares_identity,
-    imported_names,
     is_chance,
     iterates_over_sets,
     looked_names,
     makes_sets,
-    reads_globals,
     refuse_chance,
     refuse_of_a_process,
     said_beside,
@@ -52,18 +49,15 @@ from .codes import (
 from .graphs import operators_left, policy_rows, with_lifted
 from .held import keys_of
 from .installed import graphs_of, installed_by, lifted_in, optimizers_of
-from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, sharing_of
+from .reached import everything_is_asked, free_numbers, module_with, one_text, reach, scope_of, sharing_of, spaces_of
 from .record import Record, Texts
-from .rules import Looking, space_text, surface_text
+from .rules import Looking, surface_text
 from .traced import (
     assumed_row,
     inlined_facts,
-    is_of_named_tuple,
-    module_of_globals,
     place_of,
     places_of,
     refuse_unsaid,
-    scope_of,
     sourceless_facts,
 )
 from .values import Values
@@ -138,7 +132,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     refuse_unsaid(seen.functions.values(), asked, look.values)
     for row in installed:
         if row[1] == "scope":  # now that it is known which classes there are
-            row[2] = list(scope_of(row[2], seen.inlined, look.values))
+            row[2] = scope_of(row[2], seen.inlined, sources, look, table)
     for source in sources:
         value: Any = live(source) if source.name else None
         seen.tells_rank |= is_of_ranks(value)
@@ -148,7 +142,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
         if (what := acts_while_traced(value, str(source.name))) is not None:
             raise Refused(f"it uses {what} while it is traced, which has to be done in each process")
     names = compares_identity(codes)
-    spaces = _spaces(frame, seen, sources, look, looked_for)
+    spaces = spaces_of(frame, codes, sources, look, table, looked_for)
     everything = everything_is_asked(codes) or bool(look.copied)
     free = free_numbers(table.sources, guards, look)
     walk, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
@@ -288,26 +282,6 @@ def _surfaces(sources: Iterable[Source], look: Looking, table: SourceTable, text
 def _of_tensors_in(source: Source, table: dict[Any, Any]) -> list[Source]:
     """Sources of a table's keys that are tensors: which these are is said by what is one with them."""
     return [key_source(source, number) for number, key in enumerate(keys_of(table)) if isinstance(key, torch.Tensor)]
-
-
-def _spaces(frame: Frame, seen: Seen, sources: Iterable[Source], look: Looking, looked_for: set[str]) -> list[Plain]:
-    """Of each module whose globals or attributes traced code reads, which of the names that it asks for are there."""
-    names = {value.__name__ for source in sources if (value := _module(look, source)) is not None}
-    names |= {name for name in imported_names(_codes(frame, seen)) if type(sys.modules.get(name)) is types.ModuleType}
-    for code, space in seen.inlined.items():
-        if space is frame.globals or is_of_named_tuple(space):
-            continue
-        if (module := module_of_globals(space)) is not None:
-            names.add(module)
-        elif reads_globals(code) and not comes_with_torch(code.co_filename):
-            raise Refused(f"it traced through {code.co_name}, whose globals are no module's ({space.get('__name__')})")
-    found: list[Plain] = [["", space_text(frame.globals, look.asked, looked_for)]]
-    return found + [[name, space_text(vars(sys.modules[name]), look.asked, looked_for)] for name in sorted(names)]
-
-
-def _module(look: Looking, source: Source) -> types.ModuleType | None:
-    value = look.live(source) if source.name else None
-    return value if isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value else None
 
 
 def _loaded(bytecode: types.CodeType) -> set[str]:

@@ -28,10 +28,10 @@ from ..torch_api.frames.sources import Live, Source, read_sources
 from .codes import untraced
 from .graphs import operator_named, plain_operator, policy_at, with_lifted
 from .program import differing
-from .reached import one_text, reach, sharing_of
+from .reached import globals_held, globals_of, one_text, reach, sharing_of, space_at
 from .record import Record
 from .rules import Looking, space_text, surface_text
-from .traced import OF_OPERATORS, globals_of, moved_code
+from .traced import OF_OPERATORS, moved_code
 from .values import Values
 from .world import Around
 
@@ -72,9 +72,12 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
                 put(name, _module(data))
             elif kind == "named":
                 put(name, _named(*data))
-            elif kind == "scope":
+            elif kind == "scope" and isinstance(data, list):
                 put(name, globals_of(*data))
         sources = read_sources(record.sources, rename, live)
+        for name, kind, data in record.installed:
+            if kind == "scope" and isinstance(data, int):
+                put(name, globals_held(live(sources[data])))
         if record.optimizers:  # before the values are looked at, some of which this makes
             _refuse_other_program(record, around)
             for number, calls in record.optimizers:
@@ -175,11 +178,9 @@ def _compare(
                 guards.append(guard)
     for number, text in record.surfaces:
         _same(record.texts[text], surface_text(look, sources[number]), "the names or keys", sources[number])
-    for name, text in record.spaces:
-        space = vars(_module(name)) if name else frame.globals
-        _same(
-            text, space_text(space, record.asked, record.looked_for), f"which names are there in {name or 'its module'}"
-        )
+    for place, text in record.spaces:
+        found = space_text(space_at(place, frame, sources, look), record.asked, record.looked_for)
+        _same(text, found, f"which names are there in {place or 'its module'}")
     lifted = (sources[n] for one in record.graphs.values() for piece in one["pieces"] for n in piece["lifted"])
     if sharing_of(sources, look, lifted) != record.sharing:
         raise Refused("other tensors are one, or share memory")

@@ -300,6 +300,8 @@ def surface_text(look: Looking, source: Source) -> str:
     value = look.live(source)
     if value is None or isinstance(value, (bool, int, float, str, bytes, torch.dtype, torch.device)):
         return ""
+    if dynamo.is_globals(source):  # which names are there is said of all of them alike (`space_text`)
+        return ""
     return "" if copied_classes(value) is not None else look.values.surface(value, look.asked)
 
 

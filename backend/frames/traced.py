@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import enum
 import functools
-import sys
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -42,7 +41,7 @@ def inlined_facts(
         within.update(id(inner) for inner in nested(code))
     for code, space in inlined.items():
         if id(code) not in within:
-            module, path, text = _find(code, space, values)
+            module, path, text = find(code, space, values)
             facts[module, path] = text
     return [(module, path, text) for (module, path), text in sorted(facts.items())]
 
@@ -181,14 +180,7 @@ def moved_code(facts: Iterable[tuple[str, str, str]], values: Values) -> str | N
     return None
 
 
-def module_of_globals(space: Mapping[str, Any]) -> str | None:
-    """The module whose namespace this is; None where it is no module's."""
-    name = space.get("__name__")
-    module = sys.modules.get(name) if isinstance(name, str) else None
-    return str(name) if module is not None and vars(module) is space else None
-
-
-def _find(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tuple[str, str, str]:
+def find(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tuple[str, str, str]:
     module = str(space.get("__name__", ""))
     qualified = getattr(code, "co_qualname", code.co_name)
     for path in (qualified.split(".<locals>")[0], code.co_name):
@@ -202,36 +194,6 @@ def _find(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tup
                 with contextlib.suppress(Refused):
                     return module_of_class(cls), f"{cls.__qualname__}.{name}", _text(member, values)
     raise Refused(f"it traced through code that no name leads to: {qualified} of {module}")
-
-
-def is_of_named_tuple(space: Mapping[str, Any]) -> bool:
-    """Whether these are the globals that `collections.namedtuple` gives to a `__new__`: of no module, and its own."""
-    return str(space.get("__name__", "")).startswith("namedtuple_") and space.keys() <= _OF_NAMED_TUPLE
-
-
-_OF_NAMED_TUPLE = {"__name__", "__builtins__", "_tuple_new"}
-
-
-def scope_of(space: Mapping[str, Any], inlined: Mapping[types.CodeType, Any], values: Values) -> tuple[str, str]:
-    """(module, path) of a named tuple's `__new__` that has these globals, or of a view's method: Python's abstract
-    classes call their module by another's name (and torch asks for it by that since 2.15). Raises Refused.
-    """
-    is_known = is_of_named_tuple(space) or space is vars(sys.modules["_collections_abc"])
-    for code, globals_of_code in inlined.items():
-        if globals_of_code is space and is_known:
-            module, path, _ = _find(code, space, values)
-            if globals_of(module, path) is space:
-                return module, path
-    raise Refused("it reads globals of no module, which no name leads to")
-
-
-def globals_of(module: str, path: str) -> dict[str, Any]:
-    """Of the function under this name. Raises Refused."""
-    found = named(module, path)
-    function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
-    if not isinstance(function, types.FunctionType):
-        raise Refused(f"{module}.{path} is no function")
-    return function.__globals__
 
 
 def _text(value: Any, values: Values) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from ...torch_api.frames.sources import GlobalSource, LocalSource, Source, place
 from ..codes import asked_names, users_code
 from ..rules import Looking
 from .containers import TABLES
+from .spaces import space_at
 from .walk import Free, Walk
 
 LOCALS = 0  # in the place of an id
@@ -26,7 +27,7 @@ _PINS = ("EQUALS_MATCH", "CONSTANT_MATCH", "ID_MATCH")
 def reach(
     frame: Frame,
     look: Looking,
-    sources: Iterable[Source],
+    sources: Sequence[Source],
     spaces: Iterable[Any],
     free: Iterable[Source],
     *,
@@ -34,25 +35,33 @@ def reach(
     everything: bool,
 ) -> tuple[Walk, bytes]:
     """What there is now, and its digests. The arguments are those of a record. Raises Refused."""
+    places = [place for place, _ in spaces if place != ""]
+    held = [space_at(place, frame, sources, look) for place in places if isinstance(place, int)]
     sources = [source for source in sources if source.name]
     sourced = {id(value) for source in sources if id(type(value := look.live(source))) in TABLES}
     walk = Walk(look.asked, _holders(free, look, frame), names=names, everything=everything, sourced=sourced)
     read = {source.local_name for source in sources if isinstance(source, LocalSource)}
-    return walk, walk.digests(_roots(frame, read, [name for name, _ in spaces if name], look.asked))
+    modules = [place for place in places if isinstance(place, str)]
+    return walk, walk.digests(_roots(frame, read, modules, held, look.asked))
 
 
 def _roots(
-    frame: Frame, read: Collection[str], modules: Iterable[str], asked: Iterable[str]
+    frame: Frame,
+    read: Collection[str],
+    modules: Iterable[str],
+    held: Iterable[Mapping[str, Any]],
+    asked: Iterable[str],
 ) -> Iterator[tuple[int, str, Any]]:
     """(id of the holder, key, value) of what a frame begins with. read: locals that the trace looked at; of others the
-    type. modules: whose globals traced code reads.
+    type. modules: whose globals traced code reads. held: globals of no module's.
     """
     yield from ((LOCALS, cls.__name__, cls) for cls in (torch.Tensor, torch.nn.Parameter, torch.nn.Module))
     for name, value in sorted(frame.locals.items()):
         yield (LOCALS, name, value) if name in read else (LOCALS, name, type(value))
     yield from ((LOCALS, f"cell {number}", cell) for number, cell in enumerate(frame.closure or ()))
-    space, left = frame.globals, left_by_dynamo(frame.globals)
-    yield from ((id(space), name, space[name]) for name in sorted(asked) if name in space and name not in left)
+    left = left_by_dynamo(frame.globals)
+    for space in (frame.globals, *held):
+        yield from ((id(space), name, space[name]) for name in sorted(asked) if name in space and name not in left)
     yield from ((LOCALS, name, sys.modules[name]) for name in sorted({*modules, "builtins"}))
 
 

@@ -43,7 +43,8 @@ def acts_while_traced(value: Any, name: str) -> str | None:
     if module is not None and (value is module or value is module.comptime) and not name.startswith(_BY_TORCH):
         return "comptime"
     if isinstance(value, (DynamoConfigPatchProxy, ErrorOnGraphBreakDecoratorContextManager)):
-        return "a setting of Dynamo"
+        # The first is in exported modules: what is traced more for it is compared, as all that is traced.
+        return None if getattr(value, "changes", None) == {"dont_skip_tracing": True} else "a setting of Dynamo"
     if value is torch.seed or value is torch.initial_seed:
         return "a random seed"
     return None

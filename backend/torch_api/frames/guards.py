@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch._dynamo import guards as dynamo
 from torch._dynamo.guards import GuardBuilder
-from torch._dynamo.source import AttrSource, NNModuleSource
+from torch._dynamo.source import AttrSource, GlobalSource, NNModuleSource
 from torch._guards import DuplicateInputs, Guard, StorageOverlap
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .plain import Plain, Refused, from_plain, to_plain
 from .sources import Live, Source, SourceTable
 
-__all__ = ["Guard", "arguments_of", "guard_of", "in_order", "is_idle", "kind_of", "make_guard", "source_of"]
+__all__ = ["Guard", "arguments_of", "in_order", "is_globals", "is_idle", "kind_of", "make_guard", "source_of"]
 
 # What a guard function computes from a value, by kind.
 tuple_iterator_length = dynamo.tuple_iterator_len
@@ -137,8 +137,9 @@ def make_guard(sources: Sequence[Source], number: int, kind: str, arguments: dic
     return Guard(sources[number], create)
 
 
-def guard_of(source: Source, kind: str) -> Guard:
-    return Guard(source, getattr(GuardBuilder, kind))
+def is_globals(source: Source) -> bool:
+    """Whether it is the globals of traced code, of no module, which Dynamo put under a name of its own."""
+    return isinstance(source, GlobalSource) and source.global_name.startswith("___unnamed_scope")
 
 
 def is_tensor_by_identity(guard: Guard) -> bool:
