@@ -208,6 +208,10 @@ def _inside_builtin(value: Any) -> Iterable[Any] | None:
     return () if _is_toolchain(_module_of_builtin(value)) else None
 
 
+def _inside_class(value: Any) -> Iterable[Any] | None:
+    return () if _is_toolchain(value.__module__) else None
+
+
 # What `_is_fixed_file` said, for who asks of thousands of functions.
 _FIXED: dict[str, bool | None] = {}
 # By class, which `foreign` asks at once; of a subclass by its bases.
@@ -215,7 +219,7 @@ _READ: dict[type, Callable[[Any], Iterable[Any] | None]] = {
     types.FunctionType: _inside_function,
     **dict.fromkeys((tuple, list, set, frozenset), lambda value: value),
     dict: lambda value: value.values(),
-    type: lambda value: () if _is_toolchain(value.__module__) else None,
+    type: _inside_class,
     **dict.fromkeys(_DESCRIPTORS, _inside_builtin),
     types.ModuleType: lambda value: (),
     types.MethodType: lambda value: (value.__func__, value.__self__),

@@ -179,8 +179,8 @@ def _compare(
     for number, text in record.surfaces:
         _same(record.texts[text], surface_text(look, sources[number]), "the names or keys", sources[number])
     for place, text in record.spaces:
-        found = space_text(space_at(place, frame, sources, look), record.asked, record.looked_for)
-        _same(text, found, f"which names are there in {place or 'its module'}")
+        now = space_text(space_at(place, frame, sources, look), record.asked, record.looked_for)
+        _same(text, now, f"which names are there in {place or 'its module'}")
     lifted = (sources[n] for one in record.graphs.values() for piece in one["pieces"] for n in piece["lifted"])
     if sharing_of(sources, look, lifted) != record.sharing:
         raise Refused("other tensors are one, or share memory")
