@@ -16,6 +16,7 @@ import probes_classes  # noqa: F401
 import probes_configs  # noqa: F401
 import probes_environment  # noqa: F401
 import probes_functions  # noqa: F401
+import probes_generated  # noqa: F401
 import probes_identity  # noqa: F401
 import probes_library  # noqa: F401
 import probes_modules  # noqa: F401
