@@ -143,7 +143,7 @@ def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
             if code.co_kwonlyargcount and (named := value.__kwdefaults__):
                 defaults = (*defaults, *named.values())
             if not defaults or _PLAIN.issuperset(map(type, defaults)):
-                return None if _FIXED.get(code.co_filename) or _is_ours(value, code) else value
+                return None if _is_ours(value, code) else value
     elif kind in _DESCRIPTOR_TYPES:
         return None if _is_toolchain(_module_of_builtin(value)) else value
     elif (kind is type and _is_toolchain(value.__module__)) or (clean is not None and id(value) in clean):
@@ -191,7 +191,7 @@ def _inside_function(function: types.FunctionType) -> Iterable[Any] | None:
 
 def _is_ours(function: types.FunctionType, code: types.CodeType) -> bool:
     """Whether a function's own code counts as torch's, for `foreign`."""
-    known = _FIXED[code.co_filename] = _is_fixed_file(code.co_filename)
+    known = _is_fixed_file(code.co_filename)
     if known or code.co_filename.startswith(_STARTUP):
         return True
     space = function.__globals__.get("__name__")
@@ -212,9 +212,7 @@ def _inside_class(value: Any) -> Iterable[Any] | None:
     return () if _is_toolchain(value.__module__) else None
 
 
-# What `_is_fixed_file` said, for who asks of thousands of functions.
-_FIXED: dict[str, bool | None] = {}
-# By class, which `foreign` asks at once; of a subclass by its bases.
+# By class, which `foreign` asks at once; of a subclass by its bases, and not by what an object says that it is.
 _READ: dict[type, Callable[[Any], Iterable[Any] | None]] = {
     types.FunctionType: _inside_function,
     **dict.fromkeys((tuple, list, set, frozenset), lambda value: value),

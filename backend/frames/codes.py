@@ -279,8 +279,9 @@ def refuse_of_a_process(value: Any, source: str, codes: Mapping[types.CodeType, 
     """
     if not is_of_a_process(value):
         return
-    name = value.__name__
-    if not source.startswith(("G['__builtins_dict__", "G['__import_")):
+    name, root = value.__name__, source.removeprefix("G['__import_").partition("'")[0].replace("_dot_", ".")
+    by_library = source.startswith("G['__import_") and is_known(root) and root not in ("builtins", "sys")
+    if not by_library and not source.startswith("G['__builtins_dict__"):
         raise Refused(f"it calls {name}() by another name, which differs from process to process")
     for code in users_code(codes):
         if name in code.co_names and name not in codes[code]:

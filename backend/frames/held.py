@@ -129,9 +129,9 @@ def exact(value: Any) -> str:
     return repr(value) if value == value else f"{value!r} {encode(value)}"
 
 
-def short(text: str) -> str:
-    """A digest, of 16 hex digits."""
-    return sha256_hex(text.encode("utf-8", "surrogatepass"))[:16]
+def short(text: str, digits: int = 16) -> str:
+    """A digest, of so many hex digits."""
+    return sha256_hex(text.encode("utf-8", "surrogatepass"))[:digits]
 
 
 def plain_text(held: Any, say: Callable[[Any], str]) -> str:

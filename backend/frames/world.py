@@ -37,7 +37,7 @@ class Around(Struct, frozen=True):
 
     @property
     def program_digest(self) -> str:
-        return short("\n".join(f"{name} {digest}" for name, digest in self.program.items()))
+        return short("\n".join(f"{name} {digest}" for name, digest in self.program.items()), 24)
 
 
 class Address(Struct, frozen=True):
@@ -76,7 +76,7 @@ _RANKS = "ranks"  # among the words of `state`
 def world() -> Around:
     """Raises Refused in surroundings that no record speaks of."""
     state.refuse_modes()
-    words = {**state.words(), "ambient": short(encode(sorted(map(list, ambient_state(True).items()))))}
+    words = {**state.words(), "ambient": short(encode(sorted(map(list, ambient_state(True).items()))), 24)}
     words["abstract classes"] = "\n".join(hooks_of_packages().values())
     words["warnings"] = _warnings_that_raise()
     return Around(words, program())
@@ -139,13 +139,13 @@ def _kind(name: str, value: Any) -> str:
 @functools.cache
 def toolchain() -> str:
     """torch to the file and Python to its build: whatever may be folded in while tracing."""
-    return short(encode([[name, value] for name, value in sorted(installed().items())]) + sys.version) + (
+    return short(encode([[name, value] for name, value in sorted(installed().items())]) + sys.version, 24) + (
         importlib.util.MAGIC_NUMBER.hex()
     )
 
 
 def _settings(values: Values) -> str:
-    return short("\n".join(f"{name}={_setting(value, values)}" for name, value in state.settings()))
+    return short("\n".join(f"{name}={_setting(value, values)}" for name, value in state.settings()), 24)
 
 
 def _setting(value: Any, values: Values) -> str:

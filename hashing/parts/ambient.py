@@ -46,7 +46,7 @@ def ambient_state(uses_cpu: bool, uses_gpu: bool = True) -> dict[str, Any]:
         "flush_denormal": _flushes_denormals(),
         # The order in which an einsum of several operands is contracted.
         "einsum": {
-            "available": getattr(torch.backends.opt_einsum.get_opt_einsum(), "__version__", False),
+            "available": _opt_einsum(),
             "enabled": torch.backends.opt_einsum.enabled,
             "strategy": torch.backends.opt_einsum.strategy,
         },
@@ -123,6 +123,25 @@ def _dtensors() -> dict[str, Any]:
     if options is not None and vars(options) != vars(type(options)()):
         found["context_parallel"] = {name: str(value) for name, value in vars(options).items()}
     return {"dtensors": found} if found else {}
+
+
+def _opt_einsum() -> str | bool:
+    """Its version, and what finds a path by torch's strategies: a program may put others of its searches there."""
+    package: Any = torch.backends.opt_einsum.get_opt_einsum()
+    if package is None:
+        return False
+    paths = vars(sys.modules.get("opt_einsum.paths", package))
+    searches = {name: paths.get("_PATH_OPTIONS", {}).get(name) for name in ("auto", "greedy", "optimal")}
+    found = {**searches, **paths.get("_AUTO_CHOICES", {})}
+    return f"{package.__version__} {[f'{name} {_search(found[name])}' for name in sorted(found, key=str)]}"
+
+
+def _search(value: Any) -> str:
+    """Another one in each process, where it is none of opt_einsum's own."""
+    if isinstance(value, functools.partial):
+        return f"{_search(value.func)} {value.args} {value.keywords}"
+    is_own = (getattr(value, "__module__", None) or "").startswith("opt_einsum.") and hasattr(value, "__qualname__")
+    return f"{value.__module__}.{value.__qualname__}" if is_own else repr(value)
 
 
 def _flushes_denormals() -> bool:

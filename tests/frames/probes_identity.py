@@ -7,7 +7,7 @@ import torch
 from probe import args, put, set_
 
 SOURCE = """
-import torch, weakref
+import operator, torch, weakref
 from torch import nn
 class Obj:
     def __init__(self, n=1): self.n = n; self.k = 3; self.items = []
@@ -38,6 +38,8 @@ GET, COUNT, MUL = {"n": 2, "t": T}.get, [1, T].count, T.mul
 def bound_get(x): return x * GET("n")
 def bound_count(x): return x * COUNT(1)
 def bound_mul(x): return MUL(x) + 1
+OPS = [[].append, operator.is_]
+def from_table(x, a, b): return x * 2 if OPS[1](a, b) else x * 3
 def write_and_read(x):
     P.n = 5
     return x * Q.n
@@ -127,6 +129,15 @@ identity(
     change=args(lambda s: ones(s.m.P, s.m.P)),
 )
 T = torch.arange(4.0)
+TEXT = "".join(["a", " b"])
+identity(
+    "from_table",
+    "two that are equal",
+    args=lambda: ones(TEXT, TEXT),
+    change=args(lambda: ones(TEXT, "".join(["a", " b"]))),
+    refused="operator.is_",
+    agrees=True,
+)
 identity("bound_get", "another value", change=set_("m.GET", {"n": 3, "t": T}.get))
 identity("bound_count", "another list", change=set_("m.COUNT", [1, 1, T].count))
 identity("bound_count", "another method", change=set_("m.COUNT", [1, T].index))

@@ -82,6 +82,12 @@ FLAG = False
 def names_id(x):
     if FLAG: return x * (id(THING) % 7 + 2)
     return x * 2
+def imports_hash(x):
+    import builtins
+    return x * (getattr(builtins, "ha" + "sh")("abc") % 7 + 1)
+def imports_id(x):
+    import builtins
+    return x * (vars(builtins)["id"](Thing) % 7 + 1)
 def broadcasts(x): return torch.nn.functional.mse_loss(x, x[:1])
 def hash_of_text(x): return x * ("abc".__hash__() % 7 + 1)
 def represented(x): return x * 2, repr(THING)
@@ -103,6 +109,8 @@ for entry in ("warns_always", "asks_whether_it_warns"):
     process(entry, "nothing", change=lambda scene: None, agrees=True, refused="acts on the process, or asks it")
 process("names_id", "nothing", change=lambda scene: None, restores=True)
 process("names_id", "a trace that asks for it", change=set_("m.FLAG", True))
+for entry in ("imports_hash", "imports_id"):
+    process(entry, "nothing", change=lambda scene: None, agrees=True, refused="by another name", since=(2, 13))
 process("broadcasts", "its warning is an error", change=lambda scene: warnings.simplefilter("error", UserWarning))
 process("broadcasts", "another filter", change=lambda scene: warnings.simplefilter("always"), restores=True)
 BY_NAME = {"change": lambda scene: None, "agrees": True, "refused": "by its name"}

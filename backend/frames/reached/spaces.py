@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from warmgraph.hashing import comes_with_torch
 
+from ...torch_api.frames import guards as dynamo
 from ...torch_api.frames.hook import Frame
 from ...torch_api.frames.plain import Plain, Refused, named
-from ...torch_api.frames.sources import Source, SourceTable
+from ...torch_api.frames.sources import Source, SourceTable, root_of
 from ..codes import imported_names, reads_globals
 from ..rules import Looking, space_text
 from ..traced import find
@@ -90,8 +91,11 @@ def scope_of(
 
 
 def holder_of(space: Mapping[str, Any], sources: Iterable[Source], look: Looking) -> Source | None:
-    """The source of what has these globals, which are no module's: a function that `exec` made, a graph of torch.fx."""
-    return next((one for one in sources if one.name and _held_by(look.live(one)) is space), None)
+    """The source of what has these globals, which are no module's: a function that `exec` made, a graph of torch.fx.
+    Not one that begins with such globals: they are put there before it can be read.
+    """
+    others = (one for one in sources if one.name and not dynamo.is_globals(root_of(one)))
+    return next((one for one in others if _held_by(look.live(one)) is space), None)
 
 
 def globals_held(value: Any) -> dict[str, Any]:

@@ -192,7 +192,8 @@ class Walk:
         if issubclass(kind, OPERATORS):
             return f"{value} {self._on(value)}"
         if kind is not types.FunctionType and not issubclass(kind, (type, types.ModuleType)):
-            self._numbered.add(id(kind))
+            if kind is not types.BuiltinFunctionType:  # of which some come by name
+                self._numbered.add(id(kind))
             return None
         found = self._said.get(id(value))
         if found is None:
