@@ -110,7 +110,7 @@ for entry in ("warns_always", "asks_whether_it_warns"):
 process("names_id", "nothing", change=lambda scene: None, restores=True)
 process("names_id", "a trace that asks for it", change=set_("m.FLAG", True))
 for entry in ("imports_hash", "imports_id"):
-    process(entry, "nothing", change=lambda scene: None, agrees=True, refused="by another name", since=(2, 13))
+    process(entry, "nothing", change=lambda scene: None, random=True, refused="by another name", since=(2, 13))
 process("broadcasts", "its warning is an error", change=lambda scene: warnings.simplefilter("error", UserWarning))
 process("broadcasts", "another filter", change=lambda scene: warnings.simplefilter("always"), restores=True)
 BY_NAME = {"change": lambda scene: None, "agrees": True, "refused": "by its name"}
