@@ -80,7 +80,7 @@ def hash_of(x): return x * (code(THING) % 7 + 1)
 def id_of(x): return x * (number(THING) % 7 + 1)
 FLAG = False
 def names_id(x):
-    if FLAG: return x * (id(THING) % 7 + 2)
+    if FLAG: return x * (id(THING) % 7 + 3)
     return x * 2
 def imports_hash(x):
     import builtins
