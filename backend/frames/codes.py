@@ -211,7 +211,7 @@ def imported_names(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> set[str
 # Builtins that give something else in each process, or change it, while they are traced.
 STATEFUL = frozenset("autocast_increment_nesting autocast_decrement_nesting initial_seed".split())
 # What they give is folded in. Python's own library asks for some, and only code of the user's is refused for it.
-OF_A_PROCESS = (id, hash, sys.getrecursionlimit, getattr(sys, "get_int_max_str_digits", None))  # since Python 3.10.7
+OF_A_PROCESS = (id, hash, sys.getrecursionlimit, getattr(sys, "get_int_max_str_digits", None))  # from 3.10.7 on
 HARMLESS = frozenset(
     """
     sys.exc_info sys.intern sys.audit sys.getsizeof sys.is_finalizing sys.getrecursionlimit sys.get_int_max_str_digits

@@ -22,7 +22,7 @@ from ..torch_api.frames.dynamic_sizes import may_be_told, profile_scope
 from ..torch_api.frames.hook import Frame
 from ..torch_api.frames.optimizers import prepare
 from ..torch_api.frames.orders import hash_seed
-from ..torch_api.frames.plain import Refused, code_from_plain, from_plain, named, placed, to_plain
+from ..torch_api.frames.plain import Refused, code_from_plain, from_plain, loaded, named, placed, to_plain
 from ..torch_api.frames.restored import Parts, Restored
 from ..torch_api.frames.sources import Live, Source, read_sources
 from .codes import untraced
@@ -69,7 +69,7 @@ def restore(record: Record, frame: Frame, around: Around, load: LoadGraph, *, pr
             if kind == "builtins":
                 put(name, state.get_builtins_dict(frame.globals))
             elif kind == "module":
-                put(name, _module(data))
+                put(name, loaded(data))
             elif kind == "named":
                 put(name, _named(*data))
             elif kind == "scope" and isinstance(data, list):
@@ -130,15 +130,8 @@ def _placing(record: Record, frame: Frame, rename: dict[str, str]) -> Place:
 
 def _import(record: Record, frame: Frame) -> None:
     for alias, name in record.imports.items():
-        if frame.globals.setdefault(alias, _module(name)) is not sys.modules[name]:
+        if frame.globals.setdefault(alias, loaded(name)) is not sys.modules[name]:
             raise Refused(f"{alias} is something else")
-
-
-def _module(name: str) -> Any:
-    found = sys.modules.get(name)
-    if found is None:
-        raise Refused(f"module {name} is not loaded")
-    return found
 
 
 def _named(module: str, path: str, text: str) -> Any:

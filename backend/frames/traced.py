@@ -41,7 +41,7 @@ def inlined_facts(
         within.update(id(inner) for inner in nested(code))
     for code, space in inlined.items():
         if id(code) not in within:
-            module, path, text = find(code, space, values)
+            module, path, text = find_code(code, space, values)
             facts[module, path] = text
     return [(module, path, text) for (module, path), text in sorted(facts.items())]
 
@@ -180,7 +180,8 @@ def moved_code(facts: Iterable[tuple[str, str, str]], values: Values) -> str | N
     return None
 
 
-def find(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tuple[str, str, str]:
+def find_code(code: types.CodeType, space: Mapping[str, Any], values: Values) -> tuple[str, str, str]:
+    """(module, path, fingerprint) of what stands for a piece of code with these globals. Raises Refused."""
     module = str(space.get("__name__", ""))
     qualified = getattr(code, "co_qualname", code.co_name)
     for path in (qualified.split(".<locals>")[0], code.co_name):

@@ -12,11 +12,11 @@ from warmgraph.hashing import comes_with_torch
 
 from ...torch_api.frames import guards as dynamo
 from ...torch_api.frames.hook import Frame
-from ...torch_api.frames.plain import Plain, Refused, named
+from ...torch_api.frames.plain import Plain, Refused, loaded, module_of_globals, named
 from ...torch_api.frames.sources import Source, SourceTable, root_of
 from ..codes import imported_names, reads_globals
 from ..rules import Looking, space_text
-from ..traced import find
+from ..traced import find_code
 
 # The name of a module, "" for the frame's own globals, or the number of the source of what has globals of its own.
 Place = str | int
@@ -55,9 +55,7 @@ def space_at(place: Place, frame: Frame, sources: Sequence[Source], look: Lookin
     """Raises Refused where there is none in this process."""
     if isinstance(place, int):
         return globals_held(look.live(sources[place]))
-    if place and place not in sys.modules:
-        raise Refused(f"module {place} is not loaded")
-    return vars(sys.modules[place]) if place else frame.globals
+    return vars(loaded(place)) if place else frame.globals
 
 
 def is_of_named_tuple(space: Mapping[str, Any]) -> bool:
@@ -84,7 +82,7 @@ def scope_of(
     is_known = is_of_named_tuple(space) or space is vars(sys.modules["_collections_abc"])
     for code, globals_of_code in inlined.items():
         if globals_of_code is space and is_known:
-            module, path, _ = find(code, space, look.values)
+            module, path, _ = find_code(code, space, look.values)
             if globals_of(module, path) is space:
                 return [module, path]
     raise Refused("it reads globals of no module, which no name leads to")
@@ -118,13 +116,6 @@ def globals_of(module: str, path: str) -> dict[str, Any]:
     if not isinstance(function, types.FunctionType):
         raise Refused(f"{module}.{path} is no function")
     return function.__globals__
-
-
-def module_of_globals(space: Mapping[str, Any]) -> str | None:
-    """The module whose namespace this is; None where it is no module's."""
-    name = space.get("__name__")
-    module = sys.modules.get(name) if isinstance(name, str) else None
-    return str(name) if module is not None and vars(module) is space else None
 
 
 def _module(look: Looking, source: Source) -> types.ModuleType | None:

@@ -73,7 +73,7 @@ def to_plain(value: Any) -> Plain:
         return ["class", [value.__module__, value.__qualname__]]
     if isinstance(value, type) and value in _PYTHONS:  # pytree's table has the class of None
         return ["class", ["types", _PYTHONS[value]]]
-    if kind is dict and (module := _module_with(value)) is not None:
+    if kind is dict and (module := module_of_globals(value)) is not None:
         return ["globals", module]
     raise Refused(f"a constant of {kind.__module__}.{kind.__qualname__}")
 
@@ -90,11 +90,17 @@ def from_plain(item: Plain) -> Any:
     return read(content)
 
 
+def loaded(name: str) -> Any:
+    """The module of this name. Raises Refused where there is none in this process."""
+    found = sys.modules.get(name)
+    if found is None:
+        raise Refused(f"module {name} is not loaded")
+    return found
+
+
 def named(module: str, path: str) -> Any:
     """What stands under a name in a module that is loaded, without asking descriptors. Raises Refused."""
-    found: Any = sys.modules.get(module)
-    if found is None:
-        raise Refused(f"module {module} is not loaded")
+    found = loaded(module)
     for part in path.split("."):
         spaces = found.__mro__ if isinstance(found, type) else (found,)
         holder = next((space for space in spaces if part in getattr(space, "__dict__", ())), None)
@@ -110,16 +116,10 @@ def _does_nothing(function: types.FunctionType) -> bool:
     return same and comes_with_torch(code.co_filename)
 
 
-def _module_with(space: dict[Any, Any]) -> str | None:
-    """Of which module these are the globals: the frame makes a function there."""
+def module_of_globals(space: Mapping[str, Any]) -> str | None:
+    """The module whose namespace this is; None where it is no module's."""
     name = space.get("__name__")
     return name if type(name) is str and getattr(sys.modules.get(name), "__dict__", None) is space else None
-
-
-def _globals(name: str) -> dict[str, Any]:
-    if name not in sys.modules:
-        raise Refused(f"module {name} is not loaded")
-    return vars(sys.modules[name])
 
 
 # Classes of Python's own, whose own names lead to nothing.
@@ -221,7 +221,7 @@ _READ: dict[str, Any] = {
     "t": _named_by_torch,
     "code": lambda content: code_from_plain(content, {}),
     "class": _class,
-    "globals": _globals,
+    "globals": lambda name: vars(loaded(name)),
     "nothing": lambda content: types.FunctionType(_NOTHING, {}),
     "method": _method,
     "getter": _getter,
