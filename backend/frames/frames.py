@@ -20,6 +20,7 @@ from ..torch_api.frames.hook import Frame, as_traced, when_guarded
 from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.ran import asks_ranks, is_users, noting
 from ..torch_api.frames.seen import Seen, describing, watching
+from ..torch_api.frames.watch.listening import may_be_ours
 from .graphs import check_around, load_graph
 from .record import Record, differences
 from .recording import make_record
@@ -153,8 +154,17 @@ class Frames(Struct):
             seen.tells_rank |= asks_ranks(code)
             return is_users(code)
 
-        with watching(seen), noting(seen.ran, counts=counts):
-            output = trace()
+        try:
+            with watching(seen), noting(seen.ran, counts=counts):
+                output = trace()
+        except Exception as error:
+            if self.engine.settings.strict or not may_be_ours(error):
+                raise
+            log.debug("a frame could not be listened to", exc_info=True)
+            report.refused = _failed("trace", error)
+            output = _unheard(trace)
+            report.not_restorable()
+            return output
 
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
@@ -210,8 +220,12 @@ class Frames(Struct):
             if self.engine.settings.strict and not isinstance(error, (OSError, MemoryError)):
                 raise
             log.debug("%s of a frame failed", stage, exc_info=True)
-            report.refused = f"{stage} failed: {type(error).__name__}: {error}".split("\n")[0]
+            report.refused = _failed(stage, error)
         return None
+
+
+def _failed(stage: str, error: Exception) -> str:
+    return f"{stage} failed: {type(error).__name__}: {error}".split("\n")[0]
 
 
 def _unheard(trace: Callable[[], Any]) -> Any:

@@ -32,39 +32,40 @@ from ..optimizers import noting_calls, noting_groups
 from ..plain import stands_by_name
 from ..seen import note_chance, seen
 from . import sets, texts
+from .listening import listen
 from .variables import constant_of, is_lazy
 
 
 def install() -> None:
     """Once per process. Raises patches.Moved."""
-    patches.install("inlining", _inlining)
-    patches.install("values", _looking)
-    patches.install("static inputs", _marking)
-    patches.install("groups of optimizers", noting_groups)
-    patches.install("state of optimizers", noting_calls)
-    patches.install("guards left out", _guarding)
-    patches.install("installed globals", _installing)
-    patches.install("values without a source", _without_source)
-    patches.install("text of objects", texts.telling)
-    patches.install("text of values", texts.telling)
-    patches.install("text by a builtin", _called)
-    patches.install("names by getattr", _by_name)
-    patches.install("names by hasattr", _by_name)
-    patches.install("functions that are not traced", _skipping)
-    patches.install("names in modules", _asking)
-    patches.install("whether names are in modules", _asking)
-    patches.install("attributes read at once", _reading)
-    patches.install("keys of tables", _hashing)
-    patches.install("items of tables", _finding)
-    patches.install("whether items are in tables", _finding)
-    patches.install("constants", texts.making)
-    patches.install("methods of classes", _calling)
-    patches.install("attributes on classes", _walking)
-    patches.install("attributes on classes of objects", _walking)
-    patches.install("nodes that run", running)
-    patches.install("assumed constants", assuming)
+    listen("inlining", _inlining)
+    listen("values", _looking)
+    listen("static inputs", _marking)
+    listen("groups of optimizers", noting_groups)
+    listen("state of optimizers", noting_calls)
+    patches.install("guards left out", _guarding)  # it counts the frames above it
+    listen("installed globals", _installing)
+    listen("values without a source", _without_source)
+    listen("text of objects", texts.telling)
+    listen("text of values", texts.telling)
+    listen("text by a builtin", _called)
+    listen("names by getattr", _by_name)
+    listen("names by hasattr", _by_name)
+    listen("functions that are not traced", _skipping)
+    listen("names in modules", _asking)
+    listen("whether names are in modules", _asking)
+    listen("attributes read at once", _reading)
+    listen("keys of tables", _hashing)
+    listen("items of tables", _finding)
+    listen("whether items are in tables", _finding)
+    listen("constants", texts.making)
+    listen("methods of classes", _calling)
+    listen("attributes on classes", _walking)
+    listen("attributes on classes of objects", _walking)
+    listen("nodes that run", running)
+    listen("assumed constants", assuming)
     if at_hand() < (2, 13):
-        patches.install("attributes by super", asking_super)
+        listen("attributes by super", asking_super)
     sets.install()
 
 
@@ -231,7 +232,7 @@ def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def find(self: Any, *args: Any) -> Any:
-        name = getattr(args[-1], "value", None)
+        name = constant_of(args[-1])
         if type(name) is bytes and (current := seen()) is not None:
             current.names.add(name.decode("utf-8", "surrogateescape"))
         return original(self, *args)

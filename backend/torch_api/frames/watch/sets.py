@@ -20,15 +20,16 @@ from torch.utils._ordered_set import OrderedSet
 from ... import patches
 from ..orders import NEVER, SAME, SEEDED, order_of
 from ..seen import note_chance, seen
+from .listening import listen
 from .variables import ANY_SET, SETS, constant_of, deep, is_lazy, items_of, realized, type_of, values_of
 
 
 def install() -> None:
     """Once per process. Raises patches.Moved."""
-    patches.install("sets of sets", _making_set)
-    patches.install("sets by a method", _as_set)
-    patches.install("ordered sets", _putting_back)
-    patches.install("folded functions", _folding)
+    listen("sets of sets", _making_set)
+    listen("sets by a method", _as_set)
+    listen("ordered sets", _putting_back)
+    listen("folded functions", _folding)
     _watch_items()
 
 
