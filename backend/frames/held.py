@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copyreg
+import dataclasses
 import enum
 import functools
 import os
@@ -60,6 +61,21 @@ def numpy_text(value: Any) -> str | None:
         home, name = value.__module__, value.__name__
         return f"{home}.{name}" if getattr(sys.modules.get(home), name, None) is value else None
     return str(value.str) if kind.__module__ == "numpy.dtypes" and value.isbuiltin == 1 else None
+
+
+def fields_of(value: Any) -> list[Any] | None:
+    """Of a tuple, or an object of a frozen dataclass: what compares and hashes it. None for anything else.
+
+    Code of the user's that compares instead is seen as it runs.
+    """
+    kind = type(value)
+    if kind is tuple or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+        return list(value)
+    parameters = getattr(kind, "__dataclass_params__", None)
+    if parameters is not None and parameters.frozen and parameters.eq:
+        held = attributes_of(value)
+        return [held.get(field.name) for field in dataclasses.fields(value)]
+    return None
 
 
 Descriptors = list[tuple[type, str, Any]]  # (class, name, descriptor)

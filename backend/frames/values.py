@@ -36,6 +36,7 @@ from .held import (
     Slots,
     attributes_of,
     exact,
+    fields_of,
     in_order,
     is_environment,
     is_mark,
@@ -318,10 +319,11 @@ class Values:
 
     def key(self, value: Any) -> str:
         """An item of a set, or a name in a table."""
-        try:
+        with contextlib.suppress(Refused):
             return self.constant(value)
-        except Refused:
+        if (fields := fields_of(value)) is None:
             return self.identity(value)
+        return f"{self.classes.text(type(value))}:[{','.join(map(self.key, fields))}]"
 
 
 # Names of attributes: what Dynamo notes, and FSDP, whose names hold a random number.
