@@ -99,7 +99,8 @@ def _marks(value: torch.Tensor, marked: bool) -> str:
     for name in _MARKS:
         if hasattr(value, name) and not (marked and name == "_dynamo_static_input_type"):
             held = getattr(value, name)
-            found[name] = sorted(held) if isinstance(held, (set, frozenset)) else held
+            items = held.items() if isinstance(held, dict) else held  # of dimensions, in the order of the marking
+            found[name] = sorted(items, key=repr) if isinstance(held, (set, frozenset, dict)) else held
     return repr(found)
 
 

@@ -256,3 +256,18 @@ value(
 )
 value("dynamic", "another size", change=args(lambda: (torch.ones(6),)))
 value("dynamic", "marked", change=lambda s: torch._dynamo.mark_dynamic(s.args[0], 0), agrees=True)
+
+
+def marked(*dims, most=None):
+    def make():
+        x = torch.arange(12.0).reshape(3, 4)
+        for dim in dims:
+            torch._dynamo.mark_dynamic(x, dim, max=most)
+        return (x,)
+
+    return make
+
+
+value("dynamic", "two marked", args=marked(0, 1), change=args(marked(1, 0)), restores=True)
+value("dynamic", "a mark less", args=marked(0, 1), change=args(marked(1)), agrees=True)
+value("dynamic", "another range", args=marked(0, 1), change=args(marked(0, 1, most=64)), agrees=True)
