@@ -172,6 +172,9 @@ def start_thread(work: Callable[[], None], name: str) -> bool:
     return True
 
 
+NO_THREAD = "no thread can be had for the network: the process is ending, or a limit is reached (pids.max, ulimit -u)"
+
+
 def bounded(
     work: Callable[[], T],
     seconds: float,
@@ -207,7 +210,7 @@ def bounded(
 
     if not start_thread(run, "warmgraph-remote"):
         if not inline:
-            raise StoreUnavailable("no thread can be had for the network: the interpreter is shutting down")
+            raise StoreUnavailable(NO_THREAD)
         run()
     try:
         in_time = _in_time(done, call, seconds, begin)

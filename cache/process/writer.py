@@ -40,7 +40,8 @@ class Writer:
 
     def after_fork_in_child(self) -> None:
         """Start empty: what waits in the parent is the parent's to write, and its thread is not here."""
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._queue: deque[tuple[Job, int]] = deque()
         self._waiting_bytes = 0
         self._running = False
@@ -48,7 +49,7 @@ class Writer:
 
     def submit(self, job: Job, size: int = 0) -> bool:
         """Queue `job`, which holds `size` bytes; False when it was refused."""
-        with self._changed:
+        with self._lock:
             full = len(self._queue) >= self._max_jobs or self._waiting_bytes + size > self._max_bytes
             if (full and self._queue) or not self._start():
                 self.dropped += 1
@@ -61,7 +62,7 @@ class Writer:
     def flush(self, timeout: float) -> bool:
         """Wait until nothing is queued or running. False when `timeout` seconds were not enough."""
         deadline = time.monotonic() + timeout
-        with self._changed:
+        with self._lock:
             while self._running:
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -89,7 +90,7 @@ class Writer:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._queue:
                     self._running = False
                     self._changed.notify_all()

@@ -33,7 +33,9 @@ class MemoryStore:
     def entries(self, key: str) -> Iterator[tuple[str, bytes]]:
         with self._lock:
             variants = self._variants.get(key, [])
-            found = [(variant, self._values["entry", key, variant]) for variant in reversed(variants)]
+            # Somebody may have been interrupted between the two tables.
+            names = [("entry", key, variant) for variant in reversed(variants)]
+            found = [(name[2], self._values[name]) for name in names if name in self._values]
         yield from found
 
     def blob(self, ref: BlobRef) -> bytes | None:
@@ -109,6 +111,8 @@ class MemoryStore:
             return
         self._bytes -= len(value)
         if name[0] == "entry":
-            self._variants[name[1]].remove(name[2])
-            if not self._variants[name[1]]:
-                del self._variants[name[1]]
+            variants = self._variants.get(name[1], [])
+            if name[2] in variants:
+                variants.remove(name[2])
+            if not variants:
+                self._variants.pop(name[1], None)

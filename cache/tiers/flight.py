@@ -42,9 +42,8 @@ Clock = Callable[[], float]
 
 
 class Flights:
-    """Flights of one process. wait: the most seconds it may wait over all keys; 0: it never waits. Safe over fork.
-
-    clock, sleep: for tests.
+    """Flights of one process. wait: the most seconds it may wait over all keys; 0: it never waits. clock, sleep: for
+    tests. Safe over fork.
     """
 
     def __init__(
@@ -74,15 +73,19 @@ class Flights:
         """The right to compile `key`, as far as it could be had in time. insist: see `Flight.gave_way`."""
         outer = self._inside.keys
         flight = Flight(key, self._ours)
-        nested, again = bool(outer), key in outer
+        nested, again, nothing_failed = bool(outer), key in outer, True
         outer.append(key)
         try:
             if not again:
                 self._acquire_levels(flight, 0.0 if nested else max(0.0, self._wait - self._waited), insist)
+            nothing_failed = False  # unless it is said
             yield flight
+        except BaseException as error:  # an interrupt says nothing of the graph: the next one may have it
+            nothing_failed |= not isinstance(error, Exception)
+            raise
         finally:
             outer.pop()
-            flight.leave()
+            flight.leave(ok=nothing_failed)
 
     def inside(self, key: str | None = None) -> bool:
         """Whether this thread is inside of a flight; of `key`."""
@@ -95,12 +98,9 @@ class Flights:
                 for level in self._levels:
                     if not self._has(flight, level.name, self._lease(level, flight.key, waiting, insist), waiting):
                         break
-        except BaseException:
-            flight.settle(ok=True)  # nothing was tried, so nothing failed: the next one may have it
-            raise
         finally:
+            flight.waited = waiting.waited
             self._waited += waiting.waited
-        flight.waited = waiting.waited
         waiting.over()
 
     def _has(self, flight: Flight, level: str, found: Lease | _Without, waiting: _Waiting) -> bool:
@@ -204,11 +204,11 @@ class Flight:
         self._token = max(self._token, lease.token)
         self._ours.add((level, self.key))
 
-    def leave(self) -> None:
+    def leave(self, *, ok: bool) -> None:
         if self._handed_over:
             self.release_level(_THREADS, ok=True)
         else:
-            self.settle(ok=self.gave_way)
+            self.settle(ok=ok or self.gave_way)
 
 
 class _Turn:

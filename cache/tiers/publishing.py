@@ -102,7 +102,8 @@ class Publishing:
             self._on_published(entry, seconds, error)
 
     def _evict(self, store: DiskStore, written: int) -> None:
-        if not self._schedule.due(written) or not self._access.may_write(store):
+        # Also where a write has just failed: the disk may be full.
+        if not self._schedule.due(written) or not self._access.is_written(store):
             return
         try:
             report = store.keep_within(self._max_size, self._max_files)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from warmgraph.cache import BlobRef, Store
+from warmgraph.cache import BlobRef, Store, StoreUnavailable
 from warmgraph.cache.format.blobs import unpack_piece
 from warmgraph.cache.stores.redis import RedisStore, chunks
 from warmgraph.cache.stores.redis.store import _newest_first
@@ -160,6 +162,31 @@ class TestSentinel(_OnRedis):
     @pytest.fixture
     def url(self, watched: Any) -> str:
         return f"redis+sentinel://127.0.0.1:1,127.0.0.1:{watched[0]}/main/0?socket_timeout=10"
+
+
+def test_a_late_answer_is_nobody_elses(watched: Any, make: Any, random_blob: Any) -> None:
+    """A connection that was given up on is closed: what comes over it later is not the next one's blob."""
+    port, (primary, _) = watched
+    store = make.open_store(f"redis+sentinel://127.0.0.1:{port}/main/0?socket_timeout=0.5")
+    (first, one), (second, other) = random_blob(1000), random_blob(1000)
+    make.servers.wait_for(lambda: store.probe("write") is None, "it is not there")
+    store.put_blob(first, one)
+    store.put_blob(second, other)
+    primary.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreUnavailable):
+            store.blob(first)
+    finally:
+        primary.process.send_signal(signal.SIGCONT)
+    found = []
+
+    def answered() -> bool:
+        with contextlib.suppress(StoreUnavailable):
+            found.append(store.blob(second))
+        return bool(found)
+
+    make.servers.wait_for(answered, "it does not answer again")
+    assert found == [other]
 
 
 def test_sentinel_failover(tmp_path: Path, make: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from warmgraph.cache import CorruptEntry, StoreUnavailable
-from warmgraph.cache.stores.redis import RedisLeases, RedisStore
+from warmgraph.cache.stores.redis import RedisLeases, RedisStore, client
 from warmgraph.cache.typing import StoreSilent
 
 # Far above any deadline of ours on a busy machine, far below any that the system or redis-py would set.
@@ -186,6 +186,20 @@ def test_cut_within_a_value(proxy: Any, through_proxy: Any, make: Any, random_bl
         store.blob(ref)
     proxy.mode = make.Mode.PASS
     assert store.blob(ref) == data
+
+
+def test_a_connection_that_was_idle_for_long_is_not_tried(
+    proxy: Any, through_proxy: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A firewall may have forgotten it without a word, and whoever asks over it waits in vain."""
+    store = through_proxy(timeout=10)
+    assert list(store.entries(make.key_of(1))) == []
+    before = proxy.connections
+    assert list(store.entries(make.key_of(1))) == []
+    assert proxy.connections == before
+    monkeypatch.setattr(client, "_IDLE_SECONDS", 0.0)
+    assert list(store.entries(make.key_of(1))) == []
+    assert proxy.connections == before + 1
 
 
 def test_a_closed_connection_is_not_noticed(proxy: Any, through_proxy: Any, make: Any) -> None:

@@ -90,6 +90,8 @@ class _Watched:
         return super().send_packed_command(_noting(parts, call), *args, **options)  # type: ignore[misc]
 
     def read_response(self, *args: Any, **options: Any) -> Any:
+        # A late answer must not pass for the next one's. Of all connections Sentinel's alone stay open by default.
+        options.setdefault("disconnect_on_error", True)
         answer = super().read_response(*args, **options)  # type: ignore[misc]
         call = current_call()
         if call is not None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...config.redis_urls import RemoteUrl
-from ...process.calls import Call, bounded, current_call, inside, start_thread
+from ...process.calls import NO_THREAD, Call, bounded, current_call, inside, start_thread
 from ...process.forks import reset_in_child
 from ...typing import StoreSilent, StoreUnavailable
 from .building import build, import_redis, wants_no_command
@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 WRITE_SECONDS = 1.0  # per socket operation, and per write besides its bytes
 _REPLY_BYTES = 2**20  # of any answer
+_IDLE_SECONDS = 60.0  # after which a firewall may have forgotten a connection, without a word to either side
 _CONNECT_SECONDS = 2.0  # in the background; then another connector may begin
 
 
@@ -52,6 +53,7 @@ class Client:
         self._lock = threading.Lock()
         self._redis: Any = None  # built, perhaps not connected
         self._connected = False
+        self._used = time.monotonic()
         self._connector: _Connector | None = None
 
     def run(
@@ -74,6 +76,8 @@ class Client:
 
         import_redis(self._url)  # here, so that a slow disk does not pass for a silent server
         shutdown_timeout = max(self._url.deadline, self._url.connect_deadline)
+
+        self._leave_idle()
 
         def on_network() -> T:
             if self._connected:
@@ -125,6 +129,14 @@ class Client:
         connector = self._connector
         return not self._connected and connector is not None and not connector.done.is_set()
 
+    def _leave_idle(self) -> None:
+        """Connections that nobody used for long are closed, not tried: one that was forgotten on the way is silent."""
+        now = time.monotonic()
+        idle, self._used = now - self._used, now
+        if idle > _IDLE_SECONDS and self._connected and self._url.kind not in ("cluster", "unix"):
+            self._doubt()
+            self._redis.connection_pool.disconnect(inuse_connections=False)
+
     def _doubt(self) -> None:
         """A deadline passed, perhaps while connecting anew: let the connector do that, which has more time."""
         with self._lock:
@@ -137,7 +149,7 @@ class Client:
             connector = self._start_connector()
         if connector is None:
             if not inline:
-                raise StoreUnavailable("no thread can be had for the network: the interpreter is shutting down")
+                raise StoreUnavailable(NO_THREAD)
             return self._connect()
         if not connector.done.wait(seconds):
             raise StoreSilent(late(self._url, "connect", seconds))

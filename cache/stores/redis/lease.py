@@ -102,7 +102,8 @@ class RedisLeases:
         reset_in_child(self)
 
     def after_fork_in_child(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._held: set[RedisLease] = set()
         self._beating = False
         self._seen: dict[str, _Seen] = {}  # by key; single operations only
@@ -147,7 +148,7 @@ class RedisLeases:
             self._tokens.clear()
         self._tokens[key] = int(text)
         lease = RedisLease(self, keys, int(text), f"{text} {owner}")
-        with self._changed:
+        with self._lock:
             self._held.add(lease)
             if not self._beating:
                 self._beating = start_thread(self._keep_alive, "warmgraph-lease")
@@ -186,7 +187,7 @@ class RedisLeases:
 
     def forget(self, lease: RedisLease) -> bool:
         """Prolong it no more. False: it was not held."""
-        with self._changed:
+        with self._lock:
             if lease not in self._held:
                 return False
             self._held.discard(lease)
@@ -231,7 +232,7 @@ class RedisLeases:
     def _keep_alive(self) -> None:
         due = time.monotonic() + self._beat
         while True:
-            with self._changed:
+            with self._lock:
                 while self._held and (left := due - time.monotonic()) > 0:
                     self._changed.wait(left)
                 if not self._held:
@@ -254,7 +255,7 @@ class RedisLeases:
         if kept == _GIVEN_BACK:  # with its entry, see PUT_ENTRY
             self.forget(lease)
         elif kept == _LOST:
-            logger.info("a lease was lost to someone else; what is compiled under it is not published")
+            logger.info("a lease was lost to someone else, who may compile the same")
             self.forget(lease)
         elif lease not in self._held:
             # It was given back while the heartbeat was on its way, which found it gone and took it again.

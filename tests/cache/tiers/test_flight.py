@@ -142,6 +142,15 @@ def test_leaving_without_a_result_is_a_failure(flights: Flights, level: FakeLeas
     assert level.released == [False, False]
 
 
+@pytest.mark.parametrize("how", [KeyboardInterrupt, SystemExit])
+def test_interrupted_compile_is_no_failure(flights: Flights, level: FakeLeases, how: type[BaseException]) -> None:
+    """A process that is told to end says nothing of the graph: of those that wait one is to compile it, and not all."""
+    level.others.clear()
+    with pytest.raises(how), flights.flight(KEY):
+        raise how
+    assert level.released == [True]
+
+
 def test_wait_ends_when_the_lease_is_free(
     flights: Flights, level: FakeLeases, clock: Clock, said: Callable[..., list[str]]
 ) -> None:

@@ -35,6 +35,21 @@ def test_folder_that_others_can_write(opener: Any, make: SimpleNamespace, warnin
     assert "chmod 700" in opener().health()["disk"]
 
 
+def test_a_full_disk_is_made_room_on(opener: Any, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a write fails since the disk is full, what was not used for long is evicted all the same."""
+    looked: list[int] = []
+
+    def full(self: DiskStore, *_: Any) -> None:
+        raise StoreUnavailable("No space left on device")
+
+    monkeypatch.setattr(DiskStore, "put_blob", full)
+    monkeypatch.setattr(DiskStore, "keep_within", lambda self, *bounds: looked.append(1))
+    cache = opener()
+    cache.publish(make.draft(1), make.contents(1))
+    assert cache.flush()
+    assert looked == [1]
+
+
 def test_folder_that_others_can_read_is_used(published: Any, make: SimpleNamespace, warnings_of: Warnings) -> None:
     """A folder that others can only read is fine."""
     published.root.chmod(0o755)
