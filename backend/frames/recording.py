@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dis
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -105,6 +105,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     table.sets = () if look.ordered or SET_ITEM in loaded else seen.watched_sets
     rows = [_row(guard, look, table, texts, made=True) for guard in guards]
     facts = {repr(row): row for row in (_row(guard, look, table, texts, made=False) for guard in unguarded)}
+    facts |= {repr(row): row for row in _answers_of_modules(seen, look, table, texts)}
     guarded = [dynamo.source_of(guard) for guard in (*guards, *unguarded)]
     if bare := {str(source.name) for source in set(seen.ranks).difference(guarded)}:
         raise Refused(f"its graph takes {min(bare)}, ranks on which there is no guard")
@@ -252,6 +253,15 @@ def _of_hooks(guards: Iterable[Any], look: Looking) -> tuple[list[tuple[Any, Sou
             look.text(dynamo.source_of(guard), dynamo.kind_of(guard), {})  # refuses where there are some
             found.append((guard, module))
     return found, others
+
+
+def _answers_of_modules(seen: Seen, look: Looking, table: SourceTable, texts: Texts) -> Iterator[Plain]:
+    """Whether those have the names that they have not themselves: Dynamo asks their code, and sets no guard."""
+    for source, name in seen.asked_modules:
+        if is_of_frame(source):
+            arguments = {"attr": name}
+            text = texts.number(look.text(source, "HASATTR", arguments))
+            yield [table.number(source), "HASATTR", dynamo.pack_arguments(arguments, table), text]
 
 
 def _row(guard: Any, look: Looking, table: SourceTable, texts: Texts, *, made: bool) -> Plain:

@@ -82,6 +82,7 @@ def cpu() -> dict[str, Any]:
         "flags": cpu_flags(),
         "capability": torch.backends.cpu.get_cpu_capability(),
         "capability_override": os.environ.get("ATEN_CPU_CAPABILITY"),
+        "onednn_override": os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA")),
     }
 
 

@@ -207,8 +207,12 @@ def _kind_of(tensor: torch.Tensor) -> str:
 
 
 def held_tensor(value: Any) -> str | None:
-    """For `source_digest`: a tensor in a closure or default, by content."""
-    return constant(value, "a tensor that it holds") if isinstance(value, torch.Tensor) else None
+    """For `source_digest`: a tensor in a closure or default, by content, and by what code may ask it besides."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    text = constant(value, "a tensor that it holds")
+    under = f"offset {value.storage_offset()} of {value.untyped_storage().nbytes()} bytes view {value._is_view()}"
+    return f"{text} {under} {_flags(value)} gradient {held_tensor(value.grad) if value.is_leaf else None}"
 
 
 def shared_storages(inputs: Sequence[Any]) -> list[list[int]]:

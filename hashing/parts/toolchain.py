@@ -36,6 +36,7 @@ def toolchain() -> dict[str, Any]:
         "libc": " ".join(platform.libc_ver()),
         "libstdcxx": _libstdcxx(),
         "os": sys.platform,
+        "optimize": sys.flags.optimize,  # generated code has assertions
     }
 
 

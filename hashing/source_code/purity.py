@@ -26,7 +26,7 @@ _PURE = frozenset(
 _PURE_NAMES = frozenset(
     """
     sys.version_info sys.version sys.hexversion sys.platform sys.maxsize sys.byteorder sys.float_info sys.int_info
-    sys.intern sys.getsizeof sys.implementation sys.maxunicode sys.exc_info os.path os.fspath os.sep os.linesep os.name
+    sys.intern sys.implementation sys.maxunicode os.path os.fspath os.sep os.linesep os.name
     os.PathLike time.struct_time datetime.timedelta collections.abc
     """.split()
 )
@@ -35,7 +35,7 @@ _PURE_NAMES = frozenset(
 _IMPURE_NAMES = frozenset(
     """
     builtins.open builtins.input builtins.eval builtins.exec builtins.compile builtins.globals builtins.__import__
-    builtins.breakpoint io.open _io.open
+    builtins.breakpoint tokenize.open statistics.NormalDist traceback.format_exc traceback.print_exc io.open _io.open
     inspect.currentframe inspect.stack inspect.trace inspect.getsource inspect.getsourcelines inspect.getsourcefile
     inspect.getfile inspect.getmodule inspect.getouterframes inspect.getclosurevars
     traceback.extract_stack traceback.format_stack traceback.walk_stack

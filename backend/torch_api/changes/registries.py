@@ -108,10 +108,16 @@ def is_made_while_compiling(target: Any, function: Any) -> bool:
     handler = inspect.unwrap(function) if isinstance(function, FunctionType) else function
     name = getattr(handler, "__qualname__", "")
     if name.startswith(("constrain_to_", "require_contiguous")):
-        return is_users(target)
+        return is_users(target) and handler is _constraint_by_tags(target)
     if not name.startswith(("fallback_handler.", "make_fallback.")):
         return False
     return any(cell.cell_contents is target for cell in handler.__closure__ or ())
+
+
+def _constraint_by_tags(target: Any) -> Any:
+    """The layout that Inductor asks for an operator of the user's by itself: by its tags, or by the setting."""
+    lowering: Any = sys.modules["torch._inductor.lowering"]
+    return lowering.tag_to_layout_constraint(lowering.get_layout_constraint_tag(target, with_default=True))
 
 
 _SHARDING = ("op_to_rules", "op_strategy_funcs", "op_single_dim_strategy_funcs", "op_to_schema_info")

@@ -31,10 +31,12 @@ _thread = threading.local()
 _OURS = tuple(f"{Path(__file__).resolve().parents[3] / room}/" for room in ("backend", "cache", "hashing", "scripts"))
 # What torch runs by itself while it traces, and who watches a program.
 _NAMES = """
-    sympy mpmath numpy networkx opt_einsum tqdm typing_extensions triton torchgen redis msgpack _distutils_hack
-    _pytest pluggy coverage pydevd debugpy
+    sympy mpmath numpy networkx opt_einsum tabulate wcwidth tqdm typing_extensions triton torchgen redis msgpack
+    _distutils_hack _pytest pluggy coverage pydevd debugpy
 """
 _COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __bool__ __len__ __contains__".split())
+# Names of what is generated for data classes and the like; of other code without a file each counts.
+_GENERATED = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __repr__ __init__ <module>".split())
 _OF_DATACLASSES = (("__class__",), ("hash",))  # what the code that `dataclasses` generates asks for first
 _OF_RANKS = tuple(f"{Path(torch.__file__).parent / folder}/" for folder in ("distributed", "nn/parallel"))
 _WHETHER = ("is_available", "_is_spmd_types_available")  # which tell what is installed
@@ -42,8 +44,14 @@ RANKS_IN_CPP = "torch._C._distributed"  # the beginning of modules' names
 _TOOL = 4  # of sys.monitoring's: one that Python leaves to anyone
 BUSY = "another profiler"  # nobody knows what ran
 # What these call writes a log line or a warning, and nothing of it comes back: whose handler or standard output it is
-# (wandb, rich) does not matter.
-_REPORTING = (logging.Logger._log.__code__, logging.Logger.handle.__code__, warnings._showwarnmsg.__code__)  # type: ignore[attr-defined]
+# (wandb, rich) does not matter. The last asks all modules for their files, lazy ones too, where torch notes the place
+# at which an operator is registered.
+_REPORTING = (
+    logging.Logger._log.__code__,
+    logging.Logger.handle.__code__,
+    warnings._showwarnmsg.__code__,  # type: ignore[attr-defined]
+    inspect.getmodule.__code__,
+)
 
 
 @contextlib.contextmanager
@@ -181,9 +189,9 @@ def _monitored() -> Watching:
 
 
 def is_users(code: types.CodeType) -> bool:
-    """By its file. What was generated has none: of that only what compares, and what attrs makes; texts of objects are
-    looked at elsewhere (`watch`). Not what makes annotations when they are asked for (since Python 3.14): those that
-    are asked for are compared.
+    """By its file. What was generated has none: of that what compares, what attrs makes, and what `exec` made under a
+    name that generators do not use; texts of objects are looked at elsewhere (`watch`). Not what makes annotations when
+    they are asked for (since Python 3.14): those that are asked for are compared.
 
     Not how an object finds attributes: what is found there is read through a source, and guarded. Not `__del__`, which
     comes at any time. Not how modules are found: names of what was found are compared.
@@ -193,7 +201,7 @@ def is_users(code: types.CodeType) -> bool:
         return False
     if file.startswith("<"):
         compares = name in _COMPARE and code.co_names[:1] not in _OF_DATACLASSES
-        return compares or file.startswith("<attrs generated")
+        return compares or file.startswith("<attrs generated") or (is_foreign(code) and name not in _GENERATED)
     if name in ("__getattr__", "__getattribute__") and code.co_argcount > 1 and code not in _of_metaclasses():
         return False
     if name in ("__del__", "__annotate__") or file.startswith(_OURS) or comes_with_torch(file):

@@ -31,9 +31,10 @@ class Seen(Struct):
     that torch leaves out. sourceless: classes, modules and members of enums by id that the trace reached through no
     source, so that nothing about them has a guard; functions: such functions that it traced through. chance: what
     it folded in that is something else in each process. ran: code of the user's that ran and was not traced. names:
-    that it asked modules for. owners: the class on which Dynamo found an attribute last, by the attribute's id and
-    name. operators: custom ones whose fakes ran. called: functions of the user's, by id, that its graphs call as they
-    are. policies: each `context_fn` of a checkpoint in its graphs, and what it does, by id. assumed: what
+    that it asked modules for; asked_modules: of those what a module has not itself, with the module's source. owners:
+    the class on which Dynamo found an attribute last, by the attribute's id and name. operators: custom ones whose
+    fakes ran. called: functions of the user's, by id, that its graphs call as they are. policies: each `context_fn` of
+    a checkpoint in its graphs, and what it does, by id. assumed: what
     `assume_constant_result` called and folded in: the function; its arguments and what it gave as plain data, or None
     where they are none. copied: sources of values whose address was asked for, and whether `copy`
     alone did; shows_memo: whether code of the user's is given those addresses. untraced: of functions that are called,
@@ -56,6 +57,7 @@ class Seen(Struct):
     chance: list[str] = field(default_factory=list)
     ran: list[Any] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    asked_modules: dict[Any, None] = field(default_factory=dict)
     owners: dict[tuple[int, str], type] = field(default_factory=dict)
     called: dict[int, Any] = field(default_factory=dict)
     policies: dict[int, tuple[Any, str]] = field(default_factory=dict)

@@ -130,3 +130,29 @@ def whether_a_class_counts_as_one_of_pythons(v):
 
 def count_helper(x):
     return x * (3 if isinstance(Helper(), numbers.Number) else 2)
+
+
+@pair()
+def where_a_tensor_begins_in_its_storage(v):
+    """Its values are the same."""
+    held = torch.ones(12)[v : v + 4]
+    function = allowed(lambda x: x * held.storage_offset())
+    return compiled(lambda x: function(x) + 1)(values())
+
+
+@pair()
+def whether_a_tensor_is_a_leaf(v):
+    """The same values, which need gradients."""
+    held = torch.ones(4, requires_grad=True)
+    held = held if v == 1 else held * 1
+    function = allowed(lambda x: x * (2 if held.is_leaf else 3))
+    return compiled(lambda x: function(x) + 1)(values())
+
+
+@pair()
+def how_a_tensors_gradient_lies(v):
+    """It is there both times."""
+    held = torch.ones(2, 2, requires_grad=True)
+    held.grad = torch.zeros(2, 2) if v == 1 else torch.zeros(2, 2).t()
+    function = allowed(lambda x: x * (2 if held.grad.is_contiguous() else 3))
+    return compiled(lambda x: function(x) + 1)(values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from harness import Wrapped, compiled, gradient_of_backward, pair, values
+from harness import Wrapped, compiled, gradient_of_backward, operator, pair, values
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 aten = torch.ops.aten
@@ -144,3 +144,18 @@ def the_default_generator_of_torch(v):
     """Its seed, which is the process's."""
     torch.manual_seed(v)
     return gradient_of_backward(lambda ctx, g: g * torch.default_generator.initial_seed())
+
+
+@pair(kernels=True)
+def a_layout_is_asked_for_an_operator_of_the_users(v):
+    """By the user, and not by its tags: the operator sees other strides."""
+    from torch._inductor import lowering
+
+    def stride(x: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(x, float(x.stride(0)))
+
+    op = operator("op", forward=stride)
+    if v == 2:
+        made = {"layout_constraint": lowering.require_contiguous, "warn": False}
+        lowering.make_fallback(torch.ops.pairs.op.default, **made)
+    return compiled(lambda x: op(x.t()))(torch.ones(2, 3))

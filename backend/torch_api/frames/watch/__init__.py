@@ -159,14 +159,6 @@ def _note_name(variable: Any) -> None:
         current.names.add(name)
 
 
-def _note_absent(module: types.ModuleType, name: str) -> None:
-    """Where a module's class answers itself that a name is not there, nothing guards that."""
-    kind = type(module)
-    finds = hasattr(kind, "__getattr__") or kind.__getattribute__ is not types.ModuleType.__getattribute__
-    if finds and not is_torch_or_stdlib(kind.__module__) and not hasattr(module, name):
-        note_chance(f"that module {module.__name__}, which finds its names itself, has no {name}")
-
-
 def _skipping(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         if self.value in (util.find_spec, metadata.version):
@@ -181,8 +173,12 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         current = seen()
         if current is not None:
             current.names.add(name)
-            if type(self.value) is not types.ModuleType and name not in vars(self.value):
-                _note_absent(self.value, name)
+            # Its own code may answer, or that of its class: nothing guards whether it does.
+            if name not in vars(self.value) and not is_torch_or_stdlib(self.value.__name__):
+                if self.source is None:
+                    note_chance(f"whether module {self.value.__name__} has {name}: no source leads to it")
+                else:
+                    current.asked_modules[self.source, name] = None
         return original(self, tx, name)
 
     return ask
