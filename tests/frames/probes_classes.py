@@ -222,7 +222,8 @@ klass("enum_missing", "what it reads", edit=TABLE, refused="_missing_", since=(2
 klass("enum_strict", "another member", edit=("STRICT = Strict.A", "STRICT = Strict.B"))
 klass("enum_strict", "a global that nobody asks for", change=set_("m.UNUSED", 1), restores=True)
 for entry in ("enum_cached", "enum_held", "enum_made", "enum_remembered"):
-    klass(entry, "what it reads", edit=TABLE, refused="unseen", since=(2, 12))
+    refused = "unseen" if entry != "enum_made" else "runs while it is traced"
+    klass(entry, "what it reads", edit=TABLE, refused=refused, since=(2, 12))
 klass("enum_grown", "what made it a member", edit=TABLE)
 klass(
     "enum_truth",
