@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Iterator
 from operator import is_
+from types import CellType, FunctionType
 from typing import Any
 
 from warmgraph.hashing import foreign
@@ -14,6 +16,8 @@ from ..compile import freezing
 
 _PASSES = "torch._inductor.fx_passes."
 _FREEZING = _PASSES + "freezing_patterns"  # run while weights are frozen alone
+_OURS = "torch._inductor."  # where Inductor's own patterns are made of functions
+_EMPTY = CellType()  # equal to empty cells alone
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -52,12 +56,24 @@ def _foreign_in(name: str, pass_: Any, clean: set[int]) -> dict[str, Any]:
     for (op, target), entries in sorted(pass_.patterns.items(), key=lambda item: _ADDRESS.sub("", str(item[0]))):
         for entry in entries:
             parts = {part: value for part, value in vars(entry).items() if part != "pattern"}
-            if any(foreign(value, clean) is not None for value in (type(entry), *parts.values())):
+            if any(_is_foreign(value, clean) for value in (type(entry), *parts.values())):
                 # Numbered among themselves: torch adds its own when it first compiles for a device.
                 text, kind = pattern_text(entry.pattern), type(entry)
                 made_of = kind if foreign(kind, clean) is not None else kind.__qualname__  # torch's, as it made it
                 found[f"pattern {len(found)} of {name}"] = [op, target, text, made_of, parts]
     return found
+
+
+def _is_foreign(value: Any, clean: set[int]) -> bool:
+    """Also a function that holds one which Inductor has not itself: `register_replacement` may be given functions of
+    torch's.
+    """
+    if foreign(value, clean) is not None:
+        return True
+    cells = value.__closure__ or () if isinstance(value, FunctionType) else ()
+    held = [cell.cell_contents for cell in cells if cell != _EMPTY]
+    functions = [inspect.unwrap(getattr(one, "func", one)) for one in held]
+    return any(isinstance(one, FunctionType) and not one.__module__.startswith(_OURS) for one in functions)
 
 
 def pattern_text(pattern: Any) -> str:

@@ -146,6 +146,19 @@ def the_default_generator_of_torch(v):
     return gradient_of_backward(lambda ctx, g: g * torch.default_generator.initial_seed())
 
 
+@pair()
+def a_replacement_that_is_made_of_torchs_functions(v):
+    """None of what is registered is the user's."""
+    from torch._inductor.fx_passes import post_grad
+    from torch._inductor.pattern_matcher import fwd_only, register_replacement
+    from torch.nn import functional
+
+    instead = functional.softsign if v == 2 else functional.tanh
+    register_replacement(functional.tanhshrink, instead, [torch.ones(2, 2)], fwd_only, post_grad.pass_patterns[0])
+    with torch.no_grad():
+        return compiled(lambda x: functional.tanhshrink(x) + 1)(torch.ones(2, 2))
+
+
 @pair(kernels=True)
 def a_layout_is_asked_for_an_operator_of_the_users(v):
     """By the user, and not by its tags: the operator sees other strides."""
