@@ -63,7 +63,7 @@ def install() -> None:
     listen("attributes on classes", _walking)
     listen("attributes on classes of objects", _walking)
     listen("nodes that run", running)
-    listen("assumed constants", assuming)
+    patches.install("assumed constants", assuming)  # also unheard: what was asked for a restore is not asked again
     if at_hand() < (2, 13):
         listen("attributes by super", asking_super)
     sets.install()
