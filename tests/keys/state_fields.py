@@ -175,9 +175,9 @@ AMBIENT: dict[str, tuple[Change, Change | None, tuple[str, ...]]] = {
 
 # What `hashing.toolchain` and `hashing.machine` say; the tests put another value in each one's place.
 TOOLCHAIN = """
-    torch torch_git torch_files cuda hip cxx11_abi triton triton_files python python_abi libc libstdcxx os
+    torch torch_git torch_files cuda hip cxx11_abi triton triton_files python python_abi libc libstdcxx optimize os
 """.split()
-CPU = "architecture flags capability capability_override".split()
+CPU = "architecture flags capability capability_override onednn_override".split()
 GPU = "name architecture capability multiprocessors".split()
 MACHINE = "devices current_device cpu gpus driver triton".split()
 
