@@ -40,7 +40,7 @@ class Writer:
 
     def after_fork_in_child(self) -> None:
         """Start empty: what waits in the parent is the parent's to write, and its thread is not here."""
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # not by the condition, whose `with` an interrupt may leave half done
         self._changed = threading.Condition(self._lock)
         self._queue: deque[tuple[Job, int]] = deque()
         self._waiting_bytes = 0

@@ -73,7 +73,7 @@ def _is_foreign(value: Any, clean: set[int]) -> bool:
     cells = value.__closure__ or () if isinstance(value, FunctionType) else ()
     held = [cell.cell_contents for cell in cells if cell != _EMPTY]
     functions = [inspect.unwrap(getattr(one, "func", one)) for one in held]
-    return any(isinstance(one, FunctionType) and not one.__module__.startswith(_OURS) for one in functions)
+    return any(isinstance(one, FunctionType) and not str(one.__module__).startswith(_OURS) for one in functions)
 
 
 def pattern_text(pattern: Any) -> str:

@@ -102,7 +102,7 @@ class RedisLeases:
         reset_in_child(self)
 
     def after_fork_in_child(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # not by the condition, whose `with` an interrupt may leave half done
         self._changed = threading.Condition(self._lock)
         self._held: set[RedisLease] = set()
         self._beating = False

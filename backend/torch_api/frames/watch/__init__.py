@@ -174,9 +174,10 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         if current is not None:
             current.names.add(name)
             # Its own code may answer, or that of its class: nothing guards whether it does.
-            if name not in vars(self.value) and not is_torch_or_stdlib(self.value.__name__):
+            space = vars(self.value)
+            if name not in space and not is_torch_or_stdlib(str(space.get("__name__"))):
                 if self.source is None:
-                    note_chance(f"whether module {self.value.__name__} has {name}: no source leads to it")
+                    note_chance(f"whether module {space.get('__name__')} has {name}: no source leads to it")
                 else:
                     current.asked_modules[self.source, name] = None
         return original(self, tx, name)
