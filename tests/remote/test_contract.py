@@ -167,7 +167,7 @@ class TestSentinel(_OnRedis):
 def test_a_late_answer_is_nobody_elses(watched: Any, make: Any, random_blob: Any) -> None:
     """A connection that was given up on is closed: what comes over it later is not the next one's blob."""
     port, (primary, _) = watched
-    store = make.open_store(f"redis+sentinel://127.0.0.1:{port}/main/0?socket_timeout=0.5")
+    store = make.open_store(f"redis+sentinel://127.0.0.1:{port}/main/0?socket_timeout=2")
     (first, one), (second, other) = random_blob(1000), random_blob(1000)
     make.servers.wait_for(lambda: store.probe("write") is None, "it is not there")
     store.put_blob(first, one)
