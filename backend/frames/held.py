@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from warmgraph.hashing import Uncacheable, encode, is_native_enum, sha256_hex
+from warmgraph.hashing import Uncacheable, encode, is_named_tuple, is_native_enum, sha256_hex
 
 from ..key.triton_kernels import kernel_text
 from ..torch_api import compile as compat
@@ -69,7 +69,7 @@ def fields_of(value: Any) -> list[Any] | None:
     Code of the user's that compares instead is seen as it runs.
     """
     kind = type(value)
-    if kind is tuple or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+    if kind is tuple or is_named_tuple(kind):
         return list(value)
     parameters = getattr(kind, "__dataclass_params__", None)
     if parameters is not None and parameters.frozen and parameters.eq:

@@ -15,7 +15,7 @@ import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from warmgraph.hashing import module_of_class
+from warmgraph.hashing import bound_cells, module_of_class
 
 from ..torch_api.frames.plain import Plain, Refused, named, nested, stands_by_name
 from ..torch_api.frames.sources import Live, Source, SourceTable
@@ -128,7 +128,7 @@ def refuse_uncovered(value: Any, where: str, done: set[int]) -> None:
     done.add(id(value))
     inner: Iterable[Any] = ()
     if isinstance(value, types.FunctionType):
-        inner = (*_cells(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        inner = (*bound_cells(value).values(), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
         where = value.__qualname__
     elif isinstance(value, (staticmethod, classmethod)) or _is_of_a_class(value):
         inner = (value.__func__,)
@@ -209,7 +209,7 @@ def codes_of(value: Any, depth: int = 0) -> Iterator[types.CodeType]:
     if isinstance(value, types.FunctionType):
         yield value.__code__
         yield from nested(value.__code__)
-        inner = (*_cells(value), getattr(value, "__wrapped__", None))
+        inner = (*bound_cells(value).values(), getattr(value, "__wrapped__", None))
     elif isinstance(value, (staticmethod, classmethod, types.MethodType)):
         inner = (value.__func__,)
     elif isinstance(value, (property, types.DynamicClassAttribute)):  # the latter is an enum's own
@@ -222,12 +222,6 @@ def codes_of(value: Any, depth: int = 0) -> Iterator[types.CodeType]:
         inner = tuple(vars(value).values())
     for one in inner:
         yield from codes_of(one, depth + 1)
-
-
-def _cells(function: types.FunctionType) -> Iterator[Any]:
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):
-            yield cell.cell_contents
 
 
 OF_OPERATORS = "torch.ops"  # in a record, the module in which a custom operator is found

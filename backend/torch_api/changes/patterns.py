@@ -7,17 +7,16 @@ import re
 import sys
 from collections.abc import Iterator
 from operator import is_
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import Any
 
-from warmgraph.hashing import foreign
+from warmgraph.hashing import bound_cells, foreign
 
 from ..compile import freezing
 
 _PASSES = "torch._inductor.fx_passes."
 _FREEZING = _PASSES + "freezing_patterns"  # run while weights are frozen alone
 _OURS = "torch._inductor."  # where Inductor's own patterns are made of functions
-_EMPTY = CellType()  # equal to empty cells alone
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -70,8 +69,7 @@ def _is_foreign(value: Any, clean: set[int]) -> bool:
     """
     if foreign(value, clean) is not None:
         return True
-    cells = value.__closure__ or () if isinstance(value, FunctionType) else ()
-    held = [cell.cell_contents for cell in cells if cell != _EMPTY]
+    held = bound_cells(value).values() if isinstance(value, FunctionType) else ()
     functions = [inspect.unwrap(getattr(one, "func", one)) for one in held]
     return any(isinstance(one, FunctionType) and not str(one.__module__).startswith(_OURS) for one in functions)
 

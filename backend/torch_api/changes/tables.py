@@ -154,14 +154,14 @@ def _split(tables: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
             elif filled and is_made_while_compiling(target, function):
                 continue
             elif function is not None or not (
-                name != FOLDED and (operators.is_users(target) or target in made)
+                name != _NEVER_FOLDED and (operators.is_users(target) or target in made)
             ):  # None: an operator in a set
                 lines.append(f"{_target(target)} {_identity(function, texts)}")
         digests[name] = sha256_hex("\n".join(sorted(lines)).encode())[:32]
     return digests, others
 
 
-FOLDED = "_inductor.constant_folding._dont_constant_fold"  # torch adds nothing here
+_NEVER_FOLDED = "_inductor.constant_folding._dont_constant_fold"  # torch adds nothing here
 
 
 def _target(target: Any) -> str:
