@@ -111,8 +111,10 @@ _registered_in = -1
 def flush_all(timeout: float = EXIT_SECONDS) -> bool:
     """Wait for all that this process has yet to write; False when `timeout` seconds were too few."""
     deadline = time.monotonic() + timeout
-    done = [writer.flush(max(0.0, deadline - time.monotonic())) for writer in list(_writers)]
-    return all(done)
+    while all([writer.flush(max(0.0, deadline - time.monotonic())) for writer in list(_writers)]):  # noqa: C419 (each)
+        if not any(writer.pending for writer in list(_writers)):  # one may have given work to another
+            return True
+    return False
 
 
 def _flush_at_exit() -> None:

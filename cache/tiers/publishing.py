@@ -10,11 +10,10 @@ from functools import partial
 
 from ..format.packed import Packed
 from ..process.writer import Writer
-from ..stores.disk.eviction import Schedule
-from ..stores.disk.store import DiskStore
 from ..typing import Entry, Store, StoreUnavailable
 from .access import Access
 from .flight import Flight
+from .making_room import MakingRoom
 from .similar_entries import Relating
 
 logger = logging.getLogger(__package__)
@@ -27,7 +26,7 @@ _REFUSED = "too many results wait to be written, or the process ends; this one i
 
 class Publishing:
     """Of one cache. writers: one for each slow tier, by its name: who waits for the folder does not wait for a network.
-    max_size (bytes) and max_files bound each disk store. error: the last one, until it is taken.
+    error: the last one, until it is taken.
     """
 
     def __init__(
@@ -35,19 +34,16 @@ class Publishing:
         access: Access,
         writers: Mapping[str, Writer],
         relating: Relating,
+        room: MakingRoom,
         *,
-        max_size: int,
-        max_files: int,
         on_published: OnPublished | None,
     ) -> None:
         self.error: StoreUnavailable | None = None
         self._access = access
         self._writers = writers
         self._relating = relating
-        self._max_size = max_size
-        self._max_files = max_files
+        self._room = room
         self._on_published = on_published
-        self._schedule = Schedule(max_size // 20)
 
     def publish(self, packed: Packed, flight: Flight | None) -> None:
         """Write a result, which ends the flight. A tier for which too much is waiting goes without."""
@@ -68,7 +64,7 @@ class Publishing:
                     self._over(store, sending, StoreUnavailable(_REFUSED))
 
     def _write(self, store: Store, sending: _Sending) -> None:
-        """In the background thread of that tier: the result, then room for it."""
+        """In the background thread of that tier."""
         start = time.perf_counter()
         error: StoreUnavailable | None = StoreUnavailable("it failed in a way that was not foreseen")
         try:
@@ -77,8 +73,7 @@ class Publishing:
             self._over(store, sending, error, time.perf_counter() - start)
         if error is None:
             self._relating.note([store], sending.packed.entry)
-        if isinstance(store, DiskStore):
-            self._evict(store, sending.packed.size)
+        self._room.wrote(store, sending.packed.size, failed=error is not None)
 
     def _over(self, store: Store, sending: _Sending, error: StoreUnavailable | None, seconds: float = 0.0) -> None:
         """Whoever waits for this tier is let go; after the last of them, whoever is left."""
@@ -100,17 +95,6 @@ class Publishing:
         logger.debug("published %.16s in %.3f s: %s", entry.key, seconds, error or "complete")
         if self._on_published is not None:
             self._on_published(entry, seconds, error)
-
-    def _evict(self, store: DiskStore, written: int) -> None:
-        # Also where a write has just failed: the disk may be full.
-        if not self._schedule.due(written) or not self._access.is_written(store):
-            return
-        try:
-            report = store.keep_within(self._max_size, self._max_files)
-            if report is not None:
-                logger.info("cache tier %s was over its bounds: %s", store.name, report)
-        except StoreUnavailable as error:
-            self._access.failed(store, "write", error, raising=False)
 
 
 class _Sending:

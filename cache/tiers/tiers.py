@@ -27,6 +27,7 @@ from .access import Access, Policy
 from .flight import Flight, Flights
 from .healing import Healing, Waited
 from .kernel_files import Spill, kernel_files
+from .making_room import MakingRoom
 from .one_reader import OneReader
 from .publishing import OnPublished, Publishing
 from .quarantine import Quarantine
@@ -79,14 +80,8 @@ class Cache:
         self._writers = {store.name: Writer() for store in slow}
         self._relating = Relating(access)
         self._quarantine = Quarantine(access, self._writers)
-        self._publishing = Publishing(
-            access,
-            self._writers,
-            self._relating,
-            max_size=max_size,
-            max_files=max_files,
-            on_published=on_published,
-        )
+        self._room = MakingRoom(access, max_size=max_size, max_files=max_files)
+        self._publishing = Publishing(access, self._writers, self._relating, self._room, on_published=on_published)
 
     def lookup(self, key: str, accept: Accept) -> Hit | Miss:
         """The first complete entry of `key` that `accept` takes, or why there is none.
@@ -169,7 +164,8 @@ class Cache:
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until all is written; False when `timeout` seconds were too few. Strict: raises what failed."""
         deadline = time.monotonic() + timeout
-        done = all(writer.flush(max(0.0, deadline - time.monotonic())) for writer in self._writers.values())
+        writers = (*self._writers.values(), self._room.writer)  # the last: what is written gives it work
+        done = all(writer.flush(max(0.0, deadline - time.monotonic())) for writer in writers)
         error, self._publishing.error = self._publishing.error, None
         if error is not None and self._strict:
             raise error
@@ -209,7 +205,7 @@ class Cache:
         if remote:
             packed = replace(packed, sealed=as_relayed(key, packed.sealed, namespace=self._namespace))
         for above in self._tiers[:level]:  # first, so that kernels have their files there
-            self._access.put(above, packed)
+            self._room.wrote(above, packed.size, failed=self._access.put(above, packed) is not None)
         if level > 1:  # in the background: nobody waits for that
             self._writers[self._tiers[1].name].submit(partial(self._relating.note, self._tiers[1:level], packed.entry))
         hit = self._hit(store, found, search)

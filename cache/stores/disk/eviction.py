@@ -43,21 +43,6 @@ class Usage(Struct, frozen=True):
     quarantined: int
 
 
-class Schedule(Struct):
-    """When a process looks at the folder's size: at its first publish, then after each `every` bytes it wrote."""
-
-    every: int
-    _written: int | None = None
-
-    def due(self, written: int) -> bool:
-        if self._written is not None:
-            self._written += written
-            if self._written < self.every:
-                return False
-        self._written = 0
-        return True
-
-
 class PruneReport(Struct, frozen=True):
     """entries, blobs: removed. bytes_freed: by removing them. leftovers: temporary, quarantined, journal, lock
     and index files removed. bytes, files: what stays and counts. bytes_waiting: unreferenced, still within the grace.

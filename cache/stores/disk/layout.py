@@ -6,6 +6,7 @@
     journal/                       `<YYYY-MM-DD>.<host>.jsonl`
     locks/ab/<key>                 who compiles the key now (`locks`); `<key>.fetch`: who fetches it from a shared tier
     near/ab/<address>              which entries resemble each other (`near`)
+    size-looked-at                 when somebody looked at its size, and what was written since (`schedule`)
     CACHEDIR.TAG                   tells backup programs to pass by
 
 Every name is matched whole against a strict pattern before it becomes a path, so none can leave the root.
@@ -33,7 +34,7 @@ _BLOB_NAME = re.compile(r"[0-9a-f]{64}(?:\.so)?")
 NEAR_FOLDER = "near"
 _QUARANTINE_NAME = re.compile(r"wg1[0-9a-f]{32,64}\.[a-z0-9_-]+\.(\d{1,20})(?:\.why)?", re.ASCII)
 LOCK_NAME = re.compile(KEY.pattern + r"(?:\.fetch)?", re.ASCII)
-_ROOT_NAME = re.compile(r"CACHEDIR\.TAG")
+_ROOT_NAME = re.compile(r"CACHEDIR\.TAG|size-looked-at")
 _NO_NAME = re.compile(r"(?!)")
 
 
@@ -100,6 +101,10 @@ class Layout(Struct, frozen=True):
     @property
     def tag(self) -> Path:
         return self.root / "CACHEDIR.TAG"
+
+    @property
+    def size_looked_at(self) -> Path:
+        return self.root / "size-looked-at"
 
     def key_folders(self) -> Iterator[Path]:
         """The folder of every key."""

@@ -44,6 +44,7 @@ from .files import (
 from .folder import check_within, identity_of, open_private
 from .layout import CACHEDIR_TAG, EntryFile, Layout
 from .mount import mount_of, timed, timed_by_size
+from .schedule import Schedule
 
 LATELY = 3600.0  # seconds: a hit must not cost a write each time
 _WHY_BYTES = 4096
@@ -67,6 +68,7 @@ class DiskStore:
         self.readonly = readonly
         self.layout = Layout(root)
         self._tagged = False
+        self._schedule = Schedule(self.layout.size_looked_at)
         self._private: set[Path] = set()  # folders within, once they are known to be
         self.mount = mount_of(root)
         self._checked = self.mount.call(partial(open_private, root, create=not readonly))
@@ -203,6 +205,12 @@ class DiskStore:
         if usage.bytes <= max_bytes and usage.files <= max_files:
             return None
         return self.prune(max_bytes * 9 // 10, max_files * 9 // 10)
+
+    @timed
+    def is_due(self, written: int, every: int) -> bool:
+        """Note that `written` bytes came here; whether `keep_within` is to be called now. See `Schedule`."""
+        self._check_writable()
+        return self._schedule.is_due(written, every, time.time())
 
     def sweep(self, now: float | None = None) -> int:
         """Remove temporary files no living publish can own, and notes past their age. Returns how many."""

@@ -254,9 +254,12 @@ def test_publishing_keeps_the_folder_within_its_bounds(opener: Any, make: Simple
     assert hits(opener, make, range(4)) == [False] * 4
 
 
-def test_first_publish_of_a_process_looks(filled: Any, make: SimpleNamespace) -> None:
-    """A folder that is over its bounds is pruned by the next process that publishes anything."""
-    before = DiskStore(filled.root).usage().bytes
+def test_publish_an_hour_later_looks(filled: Any, make: SimpleNamespace) -> None:
+    """A folder that is over its bounds is pruned by a process that publishes anything, if nobody looked for an hour."""
+    store = DiskStore(filled.root)
+    before = store.usage().bytes
+    looked, every = store.layout.size_looked_at.read_text().split()
+    store.layout.size_looked_at.write_text(f"{int(looked) - 3600} {every}\n")
     cache = filled(max_size=before // 2)
     cache.publish(make.draft(77), make.contents(77, size=10))
     assert cache.flush()
