@@ -32,14 +32,20 @@ FIRST_PROBE_SECONDS = 1.0
 _LONGEST_PROBE_SECONDS = 30.0
 _LONGEST_PENALTY_SECONDS = 64.0
 _FORGET_SECONDS = 3600.0
+PAUSE_SECONDS = 2.0  # that a server may take for a fork, a failover within one host, a stalled disk
+_GRACE_SECONDS = 0.09  # with the deadline of the first request, what a dead server may cost a process
+_TICK = 0.02
 
 _told: set[tuple[str, str]] = set()  # (tier, use) warned of in this process, over all caches
 
 
 class _Sickness(Struct):
-    """error: why. until: when to try or probe next (clock). pause: seconds to the next probe. probing: one runs."""
+    """error: why. since, until: when it began, when to try or probe next (clock). pause: seconds to the next probe.
+    probing: one runs.
+    """
 
     error: StoreUnavailable
+    since: float
     until: float
     pause: float
     probing: bool = False
@@ -58,6 +64,8 @@ class Health:
         self._probes = dict(probes or {})
         self._lock = fork_safe_lock()
         self._sick: dict[tuple[str, Use], _Sickness] = {}
+        self._answered: set[str] = set()  # tiers that were read once
+        self._grace = _GRACE_SECONDS
         self._failures: dict[tuple[str, Use], tuple[int, float]] = {}  # of callers who waited: how many, the last
         reset_in_child(self)
         _everyone.add(self)
@@ -97,7 +105,7 @@ class Health:
                 self._failures[tier, use] = count, now
                 penalty = min(_LONGEST_PENALTY_SECONDS, FIRST_PROBE_SECONDS * 2 ** min(count - 1, 20))
                 pause = penalty if tier in self._probes else RETRY_SECONDS
-                self._sick[tier, use] = _Sickness(error, now + pause, FIRST_PROBE_SECONDS)
+                self._sick[tier, use] = _Sickness(error, now, now + pause, FIRST_PROBE_SECONDS)
             first = (tier, use) not in _told
             _told.add((tier, use))
         message = str(error)
@@ -113,6 +121,32 @@ class Health:
     def worked(self, tier: str, use: Use) -> None:
         with self._lock:
             self._sick.pop((tier, use), None)
+            if use == "read":
+                self._answered.add(tier)
+
+    def bridge(self, tier: str) -> None:
+        """Before work that is dear: wait while a silent tier may be back at once. Returns when it answers, or may not.
+
+        One that has answered this process may only have paused: that is waited for, once in each outage. One that never
+        did is not waited for but while a probe is under way, for a moment in the life of a process.
+        """
+        while (left := self._bridgeable(tier)) > 0:
+            if tier in self._answered:
+                self._probe_once(tier, "read")
+            else:
+                self._grace -= _TICK
+            if self._bridgeable(tier) > 0:
+                time.sleep(min(left, _TICK))
+
+    def _bridgeable(self, tier: str) -> float:
+        """How many seconds `bridge` may still take."""
+        with self._lock:
+            sick = self._sick.get((tier, "read"))
+            if sick is None or tier not in self._probes or not isinstance(sick.error, StoreSilent):
+                return 0.0
+            if tier in self._answered:
+                return sick.since + PAUSE_SECONDS - self._clock()
+            return self._grace if sick.probing else 0.0
 
     def error(self, tier: str, use: Use) -> StoreUnavailable:
         """Why `tier` is not used."""
@@ -141,13 +175,17 @@ class Health:
             self._put_off(tier, use, None)
 
     def _probe(self, tier: str, use: Use) -> None:
+        if (error := self._probe_once(tier, use)) is not None:
+            self._put_off(tier, use, error)
+
+    def _probe_once(self, tier: str, use: Use) -> StoreUnavailable | None:
         try:
             self._probes[tier](use)
         except StoreUnavailable as error:
-            self._put_off(tier, use, error)
-            return
+            return error
         logger.info("cache tier %s answers again", tier)
         self.worked(tier, use)
+        return None
 
     def _put_off(self, tier: str, use: Use, error: StoreUnavailable | None) -> None:
         with self._lock:

@@ -14,7 +14,7 @@ from ..format.seal import identity
 from ..process.writer import Writer
 from ..typing import BlobRef, Reason, Store, StoreUnavailable
 from .access import Access
-from .reading import Defect
+from .reading import Complete, Defect, read_complete
 
 logger = logging.getLogger(__package__)
 
@@ -44,7 +44,10 @@ class Quarantine:
         # A blob that is missing was evicted, which is nobody's fault; bytes that changed are worth a look.
         level = logging.INFO if defect.reason is Reason.INCOMPLETE else logging.WARNING
         logger.log(level, "a cached result is not usable (%.16s, tier %s): %s", key, store.name, defect.detail)
-        self._remove(store, key, variant, defect.detail, sealed, defect.blob)
+        if self._is_remote(store):
+            self._writers[store.name].submit(partial(self._remove_if_still_bad, store, key, variant, sealed))
+        else:
+            self._remove_now(store, key, variant, defect.detail, sealed, defect.blob)
 
     def everywhere(self, key: str, variant: str, why: str, sealed: bytes | None) -> None:
         """Take an entry out of all tiers. sealed: that one alone; None: whatever bears its name."""
@@ -65,6 +68,18 @@ class Quarantine:
             self._writers[store.name].submit(partial(self._remove_now, store, key, variant, why, sealed, blob))
         else:
             self._remove_now(store, key, variant, why, sealed, blob)
+
+    def _remove_if_still_bad(self, store: Store, key: str, variant: str, sealed: bytes) -> None:
+        """What a fleet shares is read once more: it may be this host's memory, or its network, that is bad."""
+        try:
+            again = read_complete(store, key, variant, sealed, lambda entry: True, self._access.policy(store).verifier)
+        except StoreUnavailable as error:
+            self._access.failed(store, "read", error, raising=False)
+            return
+        if isinstance(again, Defect) and again.reason is not Reason.UNTRUSTED:
+            self._remove_now(store, key, variant, again.detail, sealed, again.blob)
+        elif isinstance(again, Complete):
+            logger.warning("it is right when it is read again (%.16s, tier %s), and stays there", key, store.name)
 
     def _remove_now(
         self, store: Store, key: str, variant: str, why: str, sealed: bytes | None, blob: BlobRef | None

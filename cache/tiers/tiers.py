@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 
 from msgspec.structs import replace
@@ -122,9 +122,19 @@ class Cache:
         return self._relating.explained(miss, key, parts, facts)
 
     def flight(self, key: str, *, insist: bool = False) -> AbstractContextManager[Flight]:
-        """The right to compile `key`, waited for within bounds; look up again inside. See `flight.Flights`."""
+        """The right to compile `key`, waited for within bounds; look up again inside. See `flight.Flights`.
+
+        A server that paused a moment ago is waited for first: a compile is dearer (`Health.bridge`).
+        """
         check_name(KEY, key, "key")
-        return self._flights.flight(key, insist=insist)
+        return self._in_turn(key, insist)
+
+    @contextmanager
+    def _in_turn(self, key: str, insist: bool) -> Iterator[Flight]:
+        for store in self._tiers:
+            self._health.bridge(store.name)
+        with self._flights.flight(key, insist=insist) as flight:
+            yield flight
 
     def publish(self, draft: Entry, blobs: Sequence[tuple[Role, str, bytes]], flight: Flight | None = None) -> Entry:
         """Keep a result: at once in memory, in the background elsewhere. Returns the entry with its blobs.

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from warmgraph.cache import Entry, Hit, Miss, Reason, Role, configure, new_key, open_cache, reset_settings
+from warmgraph.cache import Entry, Hit, Miss, Reason, RedisStore, Role, configure, new_key, open_cache, reset_settings
 from warmgraph.cache.format import codec
 from warmgraph.cache.format.seal import generation_of, seal, unverified_body
 from warmgraph.cache.tiers import reading
@@ -124,6 +124,22 @@ def test_every_byte_of_every_chunk(hosts: SimpleNamespace, decoded: list[str]) -
             assert found.reason is Reason.CORRUPT
         hosts.raw.set(name, good)
     assert "blob" not in decoded
+
+
+def test_read_wrongly_once(hosts: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that reads wrong bytes misses; it takes nothing from the others that is right when it is read again."""
+    hosts.publish()
+    blobs, read = RedisStore.blobs, []
+
+    def misread(self: RedisStore, refs: Any) -> dict[str, bytes]:
+        found = blobs(self, refs)
+        read.append(len(found))
+        return {digest: data[:-1] + b"?" for digest, data in found.items()} if len(read) == 1 else found
+
+    monkeypatch.setattr(RedisStore, "blobs", misread)
+    assert hosts.lookup().reason is Reason.CORRUPT
+    assert read == [2, 2]
+    assert isinstance(hosts.lookup(), Hit)
 
 
 def test_chunks_swapped(hosts: SimpleNamespace, decoded: list[str]) -> None:

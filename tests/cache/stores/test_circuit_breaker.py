@@ -315,3 +315,68 @@ def test_refreshing_threads_do_not_take_turns(opener: Any, make: SimpleNamespace
     for one in running:
         one.join(20)
     assert not inside.broken
+
+
+def test_a_pause_is_bridged_before_a_compile(health: Health, clock: Clock, probe: Probe) -> None:
+    """A server that has answered and is silent for a moment is waited for: the price of not doing so is a compile."""
+    health.worked("far", "read")
+    health.failed("far", "read", StoreSilent("no answer"))
+
+    def answers_the_third(use: str) -> None:
+        clock.now += 0.1
+        probe.error = None if len(probe.asked) == 2 else StoreSilent("still down")
+        Probe.__call__(probe, use)
+
+    health._probes["far"] = answers_the_third
+    health.bridge("far")
+    assert health.usable("far", "read")
+    assert len(probe.asked) == 3
+
+
+def test_an_outage_is_bridged_once(health: Health, clock: Clock, probe: Probe) -> None:
+    """Who stays silent is given up after two seconds, and not waited for by the next graph."""
+    health.worked("far", "read")
+    health.failed("far", "read", StoreSilent("no answer"))
+
+    def takes_time(use: str) -> None:
+        clock.now += 0.5
+        Probe.__call__(probe, use)
+
+    health._probes["far"] = takes_time
+    health.bridge("far")
+    assert probe.asked == ["read"] * 4
+    health.bridge("far")
+    assert len(probe.asked) == 4
+    assert not health.usable("far", "read")
+
+
+def test_who_never_answered_is_not_bridged(health: Health, probe: Probe) -> None:
+    """A server that is off costs a process its first deadline. One that refuses has said so, and may go on."""
+    health.failed("far", "read", StoreSilent("no answer"))
+    health.bridge("far")
+    fresh = Health({"far": probe}, Clock())
+    fresh.worked("far", "read")
+    fresh.failed("far", "read", StoreUnavailable("NOAUTH"))
+    fresh.bridge("far")
+    fresh.bridge("near")
+    assert probe.asked == []
+
+
+def test_a_probe_under_way_is_waited_for(clock: Clock) -> None:
+    """One that was silent at the first request is asked again once a frame is traced: it is known a moment later."""
+    asked = threading.Event()
+
+    def answers(use: str) -> None:
+        asked.wait(5)
+
+    health = Health({"far": answers}, clock)
+    health.failed("far", "read", StoreSilent("no answer"))
+    clock.now += 2
+    assert not health.usable("far", "read"), "this starts the probe"
+    threading.Timer(0.01, asked.set).start()
+    for _ in range(100):  # a busy machine: the moment may be over before the other thread ran
+        health.bridge("far")
+        if health.usable("far", "read"):
+            return
+        time.sleep(0.05)
+    pytest.fail("it did not come back")
