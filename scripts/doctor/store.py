@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import getpass
 import mmap
 import os
@@ -65,6 +66,7 @@ def _writable(root: Path) -> Iterator[Finding]:
             file.write(b"\0" * mmap.PAGESIZE)
             file.flush()
             off = os.fstat(file.fileno()).st_mtime - time.time()
+            yield from _locks(root, file.fileno())
     except OSError as error:
         yield problem("folder", f"{root} cannot be written: {error.strerror}", "make it yours, or set WARMGRAPH_DIR")
         return
@@ -79,6 +81,20 @@ def _writable(root: Path) -> Iterator[Finding]:
         )
     else:
         yield ok("clock", "files have the time of this host")
+
+
+def _locks(root: Path, descriptor: int) -> Iterator[Finding]:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        yield warning(
+            "locks",
+            f"files in {root} cannot be locked ({error.strerror}): processes of this host do not wait for each other, "
+            f"and compile the same graph at once",
+            "mount it with locks (Lustre: -o flock; NFS: with lockd), or set WARMGRAPH_DIR to a local disk",
+        )
+    else:
+        yield ok("locks", "files can be locked: one process compiles, the others of this host wait for it")
 
 
 def _ages_ahead(root: Path) -> Iterator[float]:

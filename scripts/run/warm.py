@@ -7,6 +7,7 @@ and publishes what it compiles. Keys do not speak of what carries a collective, 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -147,12 +148,15 @@ def _run(job: Launch, rank: int) -> Rank:
 
     reader = threading.Thread(target=read_on, daemon=True)
     reader.start()
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         done.status = process.wait()
     except BaseException:
         process.kill()
         process.wait()
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     reader.join(_LAST_WORDS)  # and no longer: what the program started may outlive it, and hold its standard error open
     done.seconds = time.time() - begin
     events = [event for event in read(journal_dir(settings()), begin - 1) if event["pid"] == process.pid]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warmgraph.cache import ONE_DEVICE, new_key, parse_keys, reset_settings
+from warmgraph.cache import ONE_DEVICE, DiskStore, new_key, parse_keys, reset_settings
 from warmgraph.cache.stores.disk.mount import file_system_of
 from warmgraph.scripts.doctor.command import Check, Finding, Verdict, examine, ok
 from warmgraph.scripts.doctor.devices import check_devices
@@ -155,7 +156,12 @@ def test_a_wrong_setting_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path:
             only.setenv(name, value)
             told = found(check_settings)["settings"]
             assert (told.verdict, said in told.found) == (Verdict.PROBLEM, True), told
-            assert found(check_folder).keys() <= {"folder", "disk", "clock"}  # says nothing of what it cannot know
+            assert found(check_folder).keys() <= {
+                "folder",
+                "disk",
+                "clock",
+                "locks",
+            }  # says nothing of what it cannot know
 
 
 def test_what_works_against_the_cache_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,6 +232,19 @@ def test_a_sound_folder_is_left_as_it_was(root: Path) -> None:
     root.mkdir(mode=0o700)
     assert all(map(is_ok, found(check_folder).values()))
     assert list(root.iterdir()) == []
+
+
+def test_a_folder_without_locks_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lustre without `-o flock`, NFS without lockd: all is kept there, and nobody waits for anybody."""
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    DiskStore(root)
+    monkeypatch.setattr("warmgraph.scripts.doctor.store.fcntl.flock", refused)
+    told = found(check_folder)
+    assert is_ok(told["folder"])
+    assert "-o flock" in told["locks"].advice
 
 
 def test_a_folder_that_others_can_write_is_a_problem(root: Path) -> None:

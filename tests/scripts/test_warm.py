@@ -153,3 +153,23 @@ def test_a_cache_that_keeps_nothing_is_not_warmed(folder: Path, environment: Any
     done = call([*WARM, "--world-size", "2", "train.py"], folder, environment, WARMGRAPH_MODE="readonly")
     assert done.returncode == 2
     assert "WARMGRAPH_MODE=readonly" in done.stderr
+
+
+WAITS = """
+import os, time
+print("here", os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_its_end_is_that_of_its_program(folder: Path, environment: Any) -> None:
+    """A job that is cancelled (SIGTERM) leaves no rank behind that goes on compiling."""
+    (folder / "waits.py").write_text(WAITS)
+    with subprocess.Popen(
+        [*WARM, "--world-size", "2", "waits.py"], cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
+    ) as process:
+        said = next(line for line in process.stderr or () if line.startswith("here"))
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(said.split()[1]), 0)

@@ -18,6 +18,7 @@ logger = logging.getLogger(__package__)
 _EVERY = 3600.0  # seconds, at most: a hit must not cost a write each time
 _WAITING = 1024  # what is beyond is not prolonged this time
 _REMEMBERED = 10_000
+_REFUSED_SECONDS = 600.0
 
 
 def told_every(ttl: float) -> float:
@@ -35,7 +36,7 @@ class TtlRefresher:
         self._writer = Writer(max_jobs=2)
         self._last: dict[tuple[str, str], float] = {}
         self._waiting: deque[Sequence[str]] = deque(maxlen=_WAITING)
-        self._refused = False
+        self._refused_until = 0.0
         reset_in_child(self)
 
     def after_fork_in_child(self) -> None:
@@ -46,7 +47,7 @@ class TtlRefresher:
         now = time.monotonic()
         with self._lock:
             last = self._last.get((key, variant))
-            if self._refused or (last is not None and now - last < self._every):
+            if now < self._refused_until or (last is not None and now - last < self._every):
                 return
             if len(self._last) >= _REMEMBERED:
                 self._last.clear()
@@ -67,5 +68,6 @@ class TtlRefresher:
         try:
             self._prolong(names)
         except StoreUnavailable as error:
-            self._refused = isinstance(error, Refusal)
+            if isinstance(error, Refusal):  # a user who may not; or a replica, before a failover is over
+                self._refused_until = time.monotonic() + _REFUSED_SECONDS
             logger.debug("use of %d values is not noted: %s", len(names), error)
