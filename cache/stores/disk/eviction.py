@@ -75,12 +75,15 @@ def sweep(layout: Layout, now: float) -> int:
     """Remove old temporary, quarantined, journal and lock files; how many. A foreign file is left alone."""
     old = [path for path, written, temporary in layout.strays() if temporary and now - written > TEMPORARY_AGE]
     old += [path for path, since in layout.quarantined_files() if now - since > QUARANTINE_AGE]
-    for item in listing(layout.journal):
-        info = stat_of(item) if JOURNAL_NAME.fullmatch(item.name) else None
-        if info is not None and now - info.st_mtime > JOURNAL_AGE:
-            old.append(Path(item.path))
+    old += old_journals(layout.journal, now)
     locks = [path for path, taken in layout.lock_files() if now - taken > LOCK_AGE]
     return sum(remove(path) for path in old) + sum(remove_if_free(path) for path in locks)
+
+
+def old_journals(folder: Path, now: float) -> list[Path]:
+    """The files of a journal's folder that are past their age."""
+    found = ((item, stat_of(item)) for item in listing(folder) if JOURNAL_NAME.fullmatch(item.name))
+    return [Path(item.path) for item, info in found if info is not None and now - info.st_mtime > JOURNAL_AGE]
 
 
 def prune(layout: Layout, max_bytes: int, max_files: int, now: float) -> PruneReport:

@@ -49,6 +49,16 @@ FULL = Event(
 LATER = ("nearest", "differs", "started", "backend", "namespace", "job", "signer")
 
 
+def test_old_days_go_when_a_day_begins(tmp_path: Path) -> None:
+    """Also where nothing is ever published: a fleet with a warm folder writes a file a day and host."""
+    old, recent, foreign = (tmp_path / name for name in ("2023-01-01.h.jsonl", "2023-01-02.h.jsonl", "notes.jsonl"))
+    for path, days in ((old, 31), (recent, 29), (foreign, 31)):
+        path.write_text("{}\n")
+        os.utime(path, (time.time() - days * 86400,) * 2)
+    assert Journal(tmp_path).append(FULL)
+    assert (old.exists(), recent.exists(), foreign.exists()) == (False, True, True)
+
+
 def test_every_field_comes_back(tmp_path: Path) -> None:
     """An event that was appended is read back field by field."""
     assert Journal(tmp_path).append(FULL)
