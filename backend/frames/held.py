@@ -81,6 +81,9 @@ def fields_of(value: Any) -> list[Any] | None:
 Descriptors = list[tuple[type, str, Any]]  # (class, name, descriptor)
 
 
+_MADE_LATER = "_inverted_"  # of a flag: what is left without it, when that is first asked for
+
+
 def attributes_of(value: Any, slots: Descriptors | None = None) -> dict[str, Any]:
     """By name: of its dictionary, and of its slots that hold something. Asks no code of its class's.
 
@@ -93,14 +96,18 @@ def attributes_of(value: Any, slots: Descriptors | None = None) -> dict[str, Any
         if is_heap_type(base):
             with contextlib.suppress(AttributeError):  # it holds nothing
                 found[name] = slot.__get__(value, base)
+    if issubclass(type(value), enum.Flag):
+        found.pop(_MADE_LATER, None)
     return found
 
 
 def own_names(value: Any) -> list[Any]:
     """Of its dictionary. Asks no code of its class's."""
-    with contextlib.suppress(AttributeError):
-        return list(object.__getattribute__(value, "__dict__"))
-    return []
+    try:
+        found = list(object.__getattribute__(value, "__dict__"))
+    except AttributeError:
+        return []
+    return [name for name in found if name != _MADE_LATER] if issubclass(type(value), enum.Flag) else found
 
 
 def names_on_operator(value: Any, asked: set[str]) -> list[str]:

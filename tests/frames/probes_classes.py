@@ -282,3 +282,40 @@ klass("class_name", "another name", change=set_("m.torch.nn.Parameter.__name__",
 klass("lazy_has", "a module's __getattr__ appears", change=lazily, after=False)
 klass("lazy_class", "__getattr__ on the module's class", edit=("class Lazy(types.ModuleType): pass", LAZY_CLASS))
 klass("dispatched", "one more", edit=("def dispatched(x)", INT_TOO), since=(2, 12))
+
+FLAGS = """
+import enum
+class Mode(enum.Flag):
+    A = 1
+    B = 2
+    C = 4
+    AB = 3
+class Bits(enum.IntFlag):
+    A = 1
+    B = 2
+    C = 4
+WANTED = 2
+def made_there(x): return x + 1 if (Mode.A | Mode.C) & Mode.C else x - 1
+def turned(x): return x + 1 if Mode.B in ~Mode.A else x - 1
+def of_bits(x, bits=Bits.A): return x + 1 if (bits | Bits(WANTED)) & Bits.B else x - 1
+"""
+
+
+def _combined(scene):
+    """Made before the frame is restored, by other code: it lies in the class from then on."""
+    assert ~scene.m.Mode.C and scene.m.Mode.B | scene.m.Mode.C
+
+
+put("flags: a combination that the frame makes", FLAGS, "made_there", change=lambda s: None, restores=True)
+put("flags: one that others made", FLAGS, "made_there", change=_combined, restores=True)
+put("flags: what is left out", FLAGS, "turned", change=_combined, restores=True)
+put("flags: bits", FLAGS, "of_bits", change=lambda s: None, restores=True)
+put("flags: other bits", FLAGS, "of_bits", change=set_("m.WANTED", 4))
+put("flags: another member", FLAGS, "made_there", edit=("C = 4", "C = 8"), agrees=True)
+put(
+    "flags: two members are one",
+    FLAGS,
+    "made_there",
+    edit=("    C = 4\n    AB", "    C = 1\n    D = 4\n    AB"),
+    agrees=True,
+)
