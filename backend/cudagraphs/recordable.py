@@ -24,7 +24,7 @@ from .skips import Skip, in_words, mutation
 Side = Literal["forward", "backward", "inference"]
 
 # They look at a tensor's value to decide what to run. torch's `cudagraphs` lets them through, and fails at recording.
-_CONTROL_FLOW = ("cond", "while_loop", "while_loop_stack_output")
+_CONTROL_FLOW = ("cond", "switch", "while_loop", "while_loop_stack_output")
 
 
 class Facts(Struct, frozen=True):

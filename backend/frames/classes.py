@@ -30,6 +30,7 @@ _BOOKKEEPING = frozenset(
     """
     __doc__ __dict__ __weakref__ __module__ __qualname__ __annotations__ __orig_bases__ __parameters__
     __dataclass_fields__ __dataclass_params__ __abstractmethods__ __signature__ _abc_impl _backward_cls
+    _autograd_function_id
     __static_attributes__ __firstlineno__ _is_protocol __match_args__ __non_callable_proto_members__
     __slotnames__ __annotate__ __annotate_func__ __annotations_cache__ __classdictcell__
     """.split()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from warmgraph.hashing import Uncacheable, encode, is_named_tuple, is_native_enum, sha256_hex
+from warmgraph.hashing import Uncacheable, encode, foreign, is_named_tuple, is_native_enum, sha256_hex
 
 from ..key.triton_kernels import kernel_text
 from ..torch_api import compile as compat
@@ -39,8 +39,24 @@ _SEQUENCES, _SETS, _TABLES = (tuple, list, collections.deque), (set, frozenset),
 _SAID = (slice, range, re.Pattern, torch.finfo, torch.iinfo, types.GenericAlias, types.UnionType)
 # Of annotations; what `typing` makes is no type of Python's before 3.14.
 ALIASES = (types.GenericAlias, types.UnionType, type(typing.Union[int, str]), type(typing.List[int]))  # noqa: UP006, UP007
+# Union, Literal, ...; List, Mapping, Tuple, Callable, each for a class of its own.
+_SPECIAL: Any = (*map(type, (typing.Optional, typing.List, typing.Tuple, typing.Callable)),)  # noqa: UP006
 FIELD = type(vars(collections.namedtuple("_", "field"))["field"])  # of a named tuple: by its number
 _LARGEST = 2_000  # items: a table of labels, say; a container counts as ten, so that none is too deep
+
+
+def typing_text(value: Any, identity: Callable[[Any], str]) -> str | None:
+    """Of what `typing` makes for annotations; None for anything else. identity: says a class."""
+    kind = type(value)
+    if issubclass(kind, _SPECIAL) and getattr(typing, str(value._name), None) is value:  # also a validator's key
+        origin = getattr(value, "__origin__", None)
+        return f"typing:{value._name}{'' if origin is None else ' ' + identity(origin)}"
+    if kind is typing.TypeVar:
+        return f"typing:{value.__module__}.{value.__name__}"
+    if kind in ALIASES:
+        inner = (getattr(value, "__origin__", None), *value.__args__)
+        return f"{kind.__name__}:{[*map(identity, inner)]}"
+    return None
 
 
 def said_as_a_whole(value: Any) -> str | None:
@@ -214,10 +230,17 @@ def copied_classes(value: Any) -> dict[str, Any] | None:
     """
     if value is not copyreg.dispatch_table:
         return None
-    found = {name_of(cls): how for cls, how in value.items()}
-    if len(found) < len(value) or any("<locals>" in name for name in found):
+    # torch's own for its own classes come as its modules are imported (`nv_universal_gemm_utils`, of a compile alone).
+    others = {cls: how for cls, how in value.items() if not _is_torchs(cls, how)}
+    found = {name_of(cls): how for cls, how in others.items()}
+    if len(found) < len(others) or any("<locals>" in name for name in found):
         raise Refused("copyreg has a class of which no name says which it is")
     return found
+
+
+def _is_torchs(cls: Any, how: Any) -> bool:
+    named = all(str(getattr(one, "__module__", "")).partition(".")[0] == "torch" for one in (cls, how))
+    return named and foreign(how) is None
 
 
 def in_order(items: Any, texts: list[str]) -> list[str]:

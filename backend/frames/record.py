@@ -4,6 +4,7 @@ names and numbers that each process gives anew. Reads and compares nothing live.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from msgspec import Struct
@@ -119,6 +120,8 @@ class Texts:
 
 
 _OF_A_RUN = ("scope",)
+# Variables of a resume function and files of generated code, which torch names by counters of the process.
+_NUMBERED = re.compile(r"___context_manager_\d+_\d+|<eval_with_key>\.\d+.*", re.DOTALL)
 _BY_NUMBER = frozenset(
     """
     sources texts guards facts surfaces places inlined optimizers called policies assumed sizes key_order alias free
@@ -144,7 +147,9 @@ def _first(was: Any, now: Any) -> str:
 
 
 def _plain(record: Record) -> dict[str, Any]:
-    """Sources and fingerprints in full where numbers stand, and one name for each global that Dynamo installed."""
+    """Sources and fingerprints in full where numbers stand, and one name for each global that Dynamo installed, and for
+    each variable that it numbers.
+    """
     names = {name: f"<{number} {kind}>" for number, (name, kind, _) in enumerate(record.installed)}
 
     def rename(value: Any) -> Any:
@@ -152,6 +157,8 @@ def _plain(record: Record) -> dict[str, Any]:
             return {rename(key): rename(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [rename(item) for item in value]
+        if isinstance(value, str) and value not in names and _NUMBERED.fullmatch(value):
+            names[value] = f"<{len(names)} variable>"
         return names.get(value, value) if isinstance(value, str) else value
 
     sources: list[str] = []

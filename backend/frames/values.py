@@ -15,7 +15,6 @@ import functools
 import os
 import re
 import types
-import typing
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -28,7 +27,6 @@ from ..torch_api.frames.state import HigherOrderOperator, is_namespace_of_operat
 from .classes import Classes, counted, is_heap_type, is_told_by_type, module_of, name_of, refuse_own_checks
 from .codes import HARMLESS, STATEFUL, code_digest, function_name, module_text
 from .held import (
-    ALIASES,
     DESCRIPTORS,
     FIELD,
     NATIVE_CONSTANTS,
@@ -48,6 +46,7 @@ from .held import (
     plain_text,
     said_as_a_whole,
     short,
+    typing_text,
 )
 
 # The text of these is exact: inf, -0.0 and the sign of nan are told apart.
@@ -55,7 +54,6 @@ _EXACT = (bool, int, float, complex, str, bytes, bytearray)
 _OWNERS = (list, dict, set, collections.OrderedDict, collections.deque, torch.Tensor, torch.nn.Parameter)
 _KEYS: Any = (type({}.keys()), type(collections.OrderedDict().keys()))
 _MAX_KEYS = 5_000
-_SPECIAL: Any = type(typing.Optional)  # Union, Literal, ...
 _DISABLED = "__dynamo_disable"  # hung on torch's own functions when they are first called eagerly
 
 
@@ -110,6 +108,8 @@ class Values:
             return f"numpy:{value.dtype}:{value!r}"
         if (ranks := ranks_text(value)) is not None:
             return ranks
+        if kind is types.BuiltinFunctionType or isinstance(value, DESCRIPTORS):  # of torch, in a frozenset
+            return self.identity(value)
         raise Refused(f"a value of {name_of(kind)}")
 
     # -- functions
@@ -238,16 +238,10 @@ class Values:
             return f"method:{self.classes.text(value.__self__)} {self.identity(value.__func__)}"
         if module_of(value) == "functools" and hasattr(value, "__wrapped__"):  # lru_cache: Dynamo traces through it
             return f"lru:{self.identity(value.__wrapped__)}"
-        special: Any = value
-        if isinstance(value, _SPECIAL) and getattr(typing, str(special._name), None) is value:  # a validator's key
-            return f"typing:{special._name}"
+        if (text := typing_text(value, self.identity)) is not None:
+            return text
         if isinstance(value, re.Pattern):
             return self._object(value)
-        if isinstance(value, typing.TypeVar):
-            return f"typing:{value.__module__}.{value.__name__}"
-        if type(value) in ALIASES:
-            inner = (getattr(value, "__origin__", None), *value.__args__)
-            return f"{type(value).__name__}:{[*map(self.identity, inner)]}"
         if isinstance(value, contextvars.ContextVar):  # what it holds is guarded, but not whether it does
             return f"contextvar:{value.name} {value in contextvars.copy_context()}"
         if (text := numpy_text(value)) is not None:

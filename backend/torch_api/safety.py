@@ -24,7 +24,7 @@ from .settings import let_patches_win
 # the graphs that they are given are written out node by node; anything else among the arguments has no text: a bypass.
 _OPERATORS = """
     associative_scan autograd_function_apply cond foreach_map hints_wrapper local_map_hop map_impl out_dtype scan
-    strict_mode while_loop while_loop_stack_output wrap wrap_with_autocast wrap_with_set_grad_enabled
+    strict_mode switch while_loop while_loop_stack_output wrap wrap_with_autocast wrap_with_set_grad_enabled
 """
 # Functions likewise: the state that they read instead of an argument that is None is in our keys. What a context of
 # `autograd.Function` keeps is in the graphs.

@@ -20,6 +20,7 @@ import probes_generated  # noqa: F401
 import probes_identity  # noqa: F401
 import probes_keys  # noqa: F401
 import probes_library  # noqa: F401
+import probes_library_names  # noqa: F401
 import probes_modules  # noqa: F401
 import probes_operators  # noqa: F401
 import probes_optimizers  # noqa: F401

@@ -439,3 +439,46 @@ def test_what_a_package_makes_abstract_classes_answer_is_compared(run_python, tm
     file.write_text(HOOKING % "Even")
     time.sleep(1.5)
     assert run_python(WITH_HOOK, packages, "hooked") == [[3.0, 3.0], 0]
+
+
+NUMBERED = (
+    HEAD
+    + """
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x * 2
+        torch._dynamo.graph_break()
+        return y + 1
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+def broken(x):
+    with torch.no_grad():
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y + x.cos()
+def applied(x):
+    return Doubled.apply(x) + 1
+def generated(x):
+    return traced(x) - 1
+traced = torch.fx.symbolic_trace(torch.nn.Linear(2, 2).requires_grad_(False))
+x = torch.ones(2, requires_grad=True)
+got = [torch.compile(f, backend="warmgraph")(x).tolist() for f in (broken, applied)]
+got.append(torch.compile(generated, backend="warmgraph")(x).shape)
+counts = warmgraph.stats()
+print(json.dumps([got, counts["restored"], counts["traced"]]))
+"""
+)
+
+
+def test_what_torch_numbers_in_each_process_is_no_difference(run_python, tmp_path):
+    """Variables of resume functions, generated code, functions of one's own: also where a restore moved the numbers."""
+    cold = run_python(NUMBERED)
+    again = run_python(NUMBERED, WARMGRAPH_VERIFY="1")
+    warm = run_python(NUMBERED)
+    assert again[0] == warm[0] == cold[0]
+    told = "".join(path.read_text() for path in (tmp_path / "store" / "journal").iterdir())
+    assert '"outcome":"verified"' in told
+    assert '"reason":"differs"' not in told, told
+    assert (warm[1], warm[2]) == (cold[2], 0), warm

@@ -80,6 +80,7 @@ BOOKKEEPING = frozenset(
     __dict__ __weakref__ __module__ __qualname__ __annotations__ __abstractmethods__ _abc_impl __static_attributes__
     __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__ __builtins__ __slotnames__ __signature__
     __non_callable_proto_members__ __vectorcalloffset__ __dictoffset__ __weaklistoffset__ _backward_cls
+    _autograd_function_id
     __classdictcell__ _compiled_call_impl
     """.split()
 )

@@ -67,6 +67,10 @@ def to_plain(value: Any) -> Plain:
         getter = [to_plain(value.__self__.__objclass__), value.__self__.__name__]  # `torch.Tensor.shape.__get__`
         if value.__name__ == "__get__" and _getter(getter) == value:
             return ["getter", getter]
+    if kind in _DESCRIPTORS and vars(value.__objclass__).get(value.__name__) is value:  # `torch.Tensor.mul`
+        return ["descriptor", [to_plain(value.__objclass__), value.__name__]]
+    if kind is types.BuiltinFunctionType and getattr(torch, value.__name__, None) is value:  # `torch.add`
+        return ["of torch", value.__name__]
     if kind is types.FunctionType and _does_nothing(value):
         return ["nothing", None]
     if isinstance(value, type) and stands_by_name(value):
@@ -157,6 +161,24 @@ def _getter(content: Plain) -> Any:
     return found.__get__
 
 
+def _descriptor(content: Plain) -> Any:
+    cls, name = from_plain(content[0]), content[1]
+    found = vars(cls).get(name)
+    if type(found) not in _DESCRIPTORS:
+        raise Refused(f"{cls.__qualname__}.{name} is no method in C")
+    return found
+
+
+def _of_torch(name: str) -> Any:
+    found = getattr(torch, name, None)
+    if type(found) is not types.BuiltinFunctionType:
+        raise Refused(f"torch.{name} is no function in C")
+    return found
+
+
+_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
 def classes_in(value: Any) -> Iterator[type]:
     """Classes that a code object names as constants, or a method of such a class."""
     if isinstance(value, (tuple, frozenset)):
@@ -225,4 +247,6 @@ _READ: dict[str, Any] = {
     "nothing": lambda content: types.FunctionType(_NOTHING, {}),
     "method": _method,
     "getter": _getter,
+    "descriptor": _descriptor,
+    "of torch": _of_torch,
 }

@@ -227,9 +227,17 @@ def _makes_instances(code: types.CodeType) -> bool:
     if code.co_name in ("<module>", "__create_fn__"):  # of `exec`, which somebody calls: that is seen
         return True
     if code.co_name == "<lambda>":
-        return code.co_names == ("_tuple_new",)
+        return code.co_names == ("_tuple_new",) or code == _called_with(code.co_argcount)
     where = getattr(code, "co_qualname", "__create_fn__")  # since 3.11
     return where.startswith("__create_fn__") and code.co_name in ("__init__", "__hash__", "__eq__", "__repr__")
+
+
+@functools.cache
+def _called_with(count: int) -> types.CodeType:
+    """What FX makes around a graph of `cond` and its kin where that is traced again, for gradients: it calls the graph."""
+    from torch.fx.experimental.proxy_tensor import fake_signature
+
+    return fake_signature(print, count).__code__
 
 
 def _is_of_what_torch_runs(file: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -107,3 +109,19 @@ def marks_static(source: Any, value: Any) -> bool:
 def mark_static(tensor: torch.Tensor) -> None:
     """As a trace marks a module's parameters, for frames that are compiled later."""
     torch._dynamo.mark_static_address(tensor, guard=False)
+
+
+def spec_text(spec: Any) -> Any:
+    """What `torch.compile(dynamic_shapes=...)` says (since 2.15), its variables numbered as they come: torch counts
+    them in the order in which the process made them. The object itself where a name could be taken for such a number.
+    """
+    said, home = repr(spec), sys.modules[type(spec).__module__]
+    if home.__name__ != "torch.fx.experimental.dynamic_spec" or '"' in said or "'#" in said:
+        return spec
+    numbers: dict[str, int] = {}
+    said = re.sub(r"#(\d+)", lambda found: f"#{numbers.setdefault(found[1], len(numbers))}", said)
+    # A variable that stands in an expression alone is said without its range.
+    named = [
+        (variable.name.rpartition("#")[2], one) for variable, one in home._get_spec_shape_env().var_to_range.items()
+    ]
+    return said, sorted(f"{numbers[number]}: {one}" for number, one in named if number in numbers)

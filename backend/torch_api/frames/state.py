@@ -42,6 +42,7 @@ from ..settings import values_of
 from .devices import devices_text, refuse_devices
 from .plain import NotServed, Refused
 from .seen import note_ranks
+from .sizes import spec_text
 
 __all__ = [
     "HigherOrderOperator", "convert_frame", "fresh_name", "get_builtins_dict", "install_global", "marks_of",
@@ -200,7 +201,7 @@ def settings() -> Iterator[tuple[str, Any]]:
     """Settings of Dynamo, and of torch.compiler, that reach a trace."""
     for name, value in sorted(values_of(torch._dynamo.config).items()):
         if name not in _SHOW_ONLY and not name.startswith("log_"):
-            yield name, value
+            yield name, spec_text(value) if name == "_dynamic_shapes_spec" and value is not None else value
     for name, value in sorted(values_of(torch.compiler.config).items()):
         if name not in _OF_CACHES:
             yield f"compiler.{name}", value
@@ -283,9 +284,10 @@ PYTREE_TYPES = torch.utils._pytree.BUILTIN_TYPES
 
 
 def is_loaded_again(module: types.ModuleType) -> bool:
-    """Whether it is Python's `operator` without its part in C, which torch 2.15 loads for itself, to trace `sum`."""
-    polyfills = sys.modules.get("torch._dynamo.polyfills.operator")
-    return module is getattr(polyfills, "py_operator", None) and comes_with_torch(module.__file__ or "")
+    """Whether it is Python's `operator` or `heapq` without its part in C, which torch loads for itself, to trace it."""
+    places = (("operator", "py_operator"), ("heapq", "py_heapq"))
+    polyfills = [getattr(sys.modules.get(f"torch._dynamo.polyfills.{name}"), attr, None) for name, attr in places]
+    return any(module is one for one in polyfills) and comes_with_torch(module.__file__ or "")
 
 
 def is_namespace_of_operators(value: Any) -> bool:
