@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import operator
 import re
 import types
 from collections.abc import Iterable, Iterator, Sequence
@@ -67,27 +68,44 @@ def unsafe_reason(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
 @contextlib.contextmanager
 def _methods_described(nodes: Iterable[Node]) -> Iterator[None]:
     """torch asks what is called for its module, which a tensor's method that is called as a function does not have:
-    `set_`, of `x.data = y` before 2.14. Our key names it by its class; torch is shown a public function meanwhile.
+    `set_`, of `x.data = y` before 2.14. Our key names it by its class; torch is shown a public function meanwhile. And
+    what a method is called on for its value.
     """
+    nodes = list(nodes)
     methods = [(node, node.target) for node in nodes if node.op == "call_function" and _is_method(node.target)]
+    items = [node for node in nodes if _is_item(node)]
     try:
         for node, _ in methods:
             node.target = torch.clone
+        for node in items:
+            node.meta["example_value"] = None
         yield
     finally:
         for node, method in methods:
             node.target = method
+        for node in items:
+            del node.meta["example_value"]
 
 
 def _is_method(target: Any) -> bool:
+    if isinstance(target, types.FunctionType):  # `torch.Tensor.split(x, 2)`
+        return target.__globals__ is vars(torch._tensor) and vars(torch.Tensor).get(target.__name__) is target
     return isinstance(target, types.MethodDescriptorType) and issubclass(torch.Tensor, target.__objclass__)
+
+
+def _is_item(node: Any) -> bool:
+    """An item of a tensor, of which Dynamo notes no value: `x.tolist()` asks each for its `item()`."""
+    if not isinstance(node, Node) or node.target is not operator.getitem or "example_value" in node.meta:
+        return False
+    held = node.args[0]
+    return isinstance(held, Node) and (isinstance(held.meta.get("example_value"), torch.Tensor) or _is_item(held))
 
 
 def unsafe_node(nodes: Iterable[Node]) -> str | None:
     """The same of single nodes."""
     nodes = list(nodes)
     try:
-        with _described(nodes):
+        with _described(nodes), _methods_described(nodes):
             for node in nodes:
                 check_node_safe(node)
     except BypassAOTAutogradCache as refusal:

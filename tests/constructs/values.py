@@ -28,6 +28,32 @@ def sizes_that_depend_on_data(way):
         return [compiled(numbers()), compiled(numbers() + 0.5)]
 
 
+@case()
+def sizes_from_a_list(way):
+    """A mixture of experts: rows are split by the counts of another tensor (`tolist`), of one dimension and of two."""
+
+    def function(x, counts):
+        parts = torch.split(x, counts[0].tolist())
+        (first, _), _ = counts.tolist()
+        return torch.cat([part * number for number, part in enumerate(parts)]), x[:first].sum()
+
+    counts = torch.tensor([[1, 2], [3, 0]])
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = way.compile(function, fullgraph=True)
+        return [compiled(numbers(), counts), compiled(numbers() + 0.5, counts.flip(1))]
+
+
+@case()
+def methods_called_as_functions(way):
+    """`torch.Tensor.split(x, 2)`: of those that Python wrote, and of those of C."""
+
+    def function(x):
+        of_python = torch.Tensor.split(x, [1, 2]), torch.Tensor.norm(x), torch.Tensor.__rsub__(x, 1)
+        return of_python, torch.Tensor.chunk(x, 2), torch.Tensor.view(x, 4, 3)
+
+    return way.compile(function)(numbers())
+
+
 @case(torch_wrong="what a false `_check` raises, compiled code names by its expression", fields=("line",))
 def a_check_of_data_fails(way):
     """A promise about a size that the data break is an error at run time, warm as cold."""

@@ -234,7 +234,7 @@ def _makes_instances(code: types.CodeType) -> bool:
 
 @functools.cache
 def _called_with(count: int) -> types.CodeType:
-    """What FX makes around a graph of `cond` and its kin where that is traced again, for gradients: it calls the graph."""
+    """What FX makes around a graph of `cond` and its kin where that is traced again, for gradients: it calls it."""
     from torch.fx.experimental.proxy_tensor import fake_signature
 
     return fake_signature(print, count).__code__
