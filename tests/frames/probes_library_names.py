@@ -39,6 +39,13 @@ def in_one(x, function=torch.add): return x * 2 if function in ONE else x * 3
 def least(x): return x * heapq.nsmallest(1, [3.0, SCALE, 5.0])[0]
 def branches(x, which):
     return torch.cond(which, lambda a: a.cos() * SCALE, lambda a: a * a, (x,))
+class Holder: pass
+HOLDER = Holder()
+def annotated(x):
+    def hook(a: "torch.Tensor", *more: int, b: dict = None) -> None: return a * SCALE
+    HOLDER.hook = hook
+    torch._dynamo.graph_break()
+    return HOLDER.hook(x), sorted(map(str, HOLDER.hook.__annotations__.items()))
 """
 
 
@@ -88,3 +95,7 @@ named("least", "another number", change=set_("m.SCALE", 1.0))
 same("branches", args=graded)
 named("branches", "a branch", "a.cos()", "a.sin()", args=graded)
 named("branches", "what a branch reads", args=graded, **SCALED)
+same("annotated")
+named("annotated", "what it reads", **SCALED)
+named("annotated", "another type", "b: dict", "b: list")
+named("annotated", "another text", 'a: "torch.Tensor"', 'a: "Tensor"')

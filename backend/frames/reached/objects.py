@@ -222,7 +222,9 @@ def _function(walk: Walking, value: types.FunctionType) -> Iterator[str]:
     if "__doc__" in walk.asked:
         yield repr(value.__doc__)
     if "__annotations__" in walk.asked:
-        yield f"__annotations__={walk.ref(value.__annotations__, '__annotations__')}"
+        # Not which dictionary it is, nor which text: of functions that a compiled frame made, several have one.
+        for key, one in value.__annotations__.items():
+            yield f"{key}:{one!r}" if type(one) is str else f"{key}:{walk.ref(one, key)}"
     for key in ("__defaults__", "__kwdefaults__"):
         if (held := getattr(value, key)) is not None:
             yield f"{key}={walk.ref(held, key)}"

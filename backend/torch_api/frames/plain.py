@@ -5,6 +5,7 @@ classes are looked up, in modules that are loaded.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -200,8 +201,31 @@ def _named_by_torch(name: str) -> Any:
 
 
 def code_to_plain(code: types.CodeType) -> Plain:
-    """All of a code object. Its constants are on the list of `to_plain`."""
-    return [to_plain(getattr(code, name)) for name in get_code_keys()]
+    """All of a code object. Its constants are on the list of `to_plain`, or annotations of functions that it makes."""
+    plain = {name: to_plain(getattr(code, name)) for name in get_code_keys() if name != "co_consts"}
+    constants = [
+        ["annotations", _annotations(one)] if _annotates(one, code) else to_plain(one) for one in code.co_consts
+    ]
+    return [plain.get(name, ["s", ["tuple", *constants]]) for name in get_code_keys()]
+
+
+def _annotates(constant: Any, code: types.CodeType) -> bool:
+    """Whether it says the types of a function's parameters. Dynamo has namespaces among constants as well, in which a
+    function would look up no such name: it is its own.
+    """
+    if type(constant) is not dict:
+        return False
+    made = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    return any(constant.keys() <= {*_parameters(one), "return"} for one in made)
+
+
+def _annotations(constant: dict[str, Any]) -> Plain:
+    return [[name, to_plain(kind)] for name, kind in constant.items()]
+
+
+def _parameters(code: types.CodeType) -> tuple[str, ...]:
+    extra = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + extra]
 
 
 def code_from_plain(data: Plain, rename: Mapping[str, str]) -> types.CodeType:
@@ -243,6 +267,7 @@ _READ: dict[str, Any] = {
     "t": _named_by_torch,
     "code": lambda content: code_from_plain(content, {}),
     "class": _class,
+    "annotations": lambda content: {_interned(name): from_plain(kind) for name, kind in content},
     "globals": lambda name: vars(loaded(name)),
     "nothing": lambda content: types.FunctionType(_NOTHING, {}),
     "method": _method,
