@@ -39,7 +39,7 @@ _NOTHING = (lambda: None).__code__.replace(co_filename=torch._dynamo.__file__)
 
 def to_plain(value: Any) -> Plain:
     """One item `[tag, content]`. Raises Refused for anything that is not on the list."""
-    kind = type(value)
+    kind: Any = type(value)
     if value is None or kind in (bool, str, bytes):
         return ["v", value]
     if kind is int:

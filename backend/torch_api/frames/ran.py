@@ -237,7 +237,8 @@ def _called_with(count: int) -> types.CodeType:
     """What FX makes around a graph of `cond` and its kin where that is traced again, for gradients: it calls it."""
     from torch.fx.experimental.proxy_tensor import fake_signature
 
-    return fake_signature(print, count).__code__
+    code: types.CodeType = fake_signature(print, count).__code__
+    return code
 
 
 def _is_of_what_torch_runs(file: str) -> bool:
