@@ -48,7 +48,7 @@ _LARGEST = 2_000  # items: a table of labels, say; a container counts as ten, so
 def typing_text(value: Any, identity: Callable[[Any], str]) -> str | None:
     """Of what `typing` makes for annotations; None for anything else. identity: says a class."""
     kind: Any = type(value)
-    if issubclass(kind, _SPECIAL) and getattr(typing, str(value._name), None) is value:  # also a validator's key
+    if issubclass(kind, _SPECIAL) and getattr(typing, str(value._name), kind) is value:  # also a validator's key
         origin = getattr(value, "__origin__", None)
         return f"typing:{value._name}{'' if origin is None else ' ' + identity(origin)}"
     if kind is typing.TypeVar:

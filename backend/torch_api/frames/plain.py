@@ -70,7 +70,7 @@ def to_plain(value: Any) -> Plain:
             return ["getter", getter]
     if kind in _DESCRIPTORS and vars(value.__objclass__).get(value.__name__) is value:  # `torch.Tensor.mul`
         return ["descriptor", [to_plain(value.__objclass__), value.__name__]]
-    if kind is types.BuiltinFunctionType and getattr(torch, value.__name__, None) is value:  # `torch.add`
+    if kind is types.BuiltinFunctionType and getattr(torch, value.__name__, kind) is value:  # `torch.add`
         return ["of torch", value.__name__]
     if kind is types.FunctionType and _does_nothing(value):
         return ["nothing", None]
