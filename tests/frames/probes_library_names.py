@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 
 import torch
-from probe import put, set_
+from probe import args, put, set_
 
 SOURCE = """
 import collections.abc, heapq, typing, torch
@@ -39,6 +39,9 @@ def in_one(x, function=torch.add): return x * 2 if function in ONE else x * 3
 def least(x): return x * heapq.nsmallest(1, [3.0, SCALE, 5.0])[0]
 def branches(x, which):
     return torch.cond(which, lambda a: a.cos() * SCALE, lambda a: a * a, (x,))
+def arithmetic(x):
+    b, t, c = x.shape
+    return x.new_ones((b * t * 6 + t * c * 4) // (2 * t)).sum() * SCALE, x.reshape(t * c, b) + (b * t + t * c) // t
 class Holder: pass
 HOLDER = Holder()
 def annotated(x):
@@ -99,3 +102,8 @@ same("annotated")
 named("annotated", "what it reads", **SCALED)
 named("annotated", "another type", "b: dict", "b: list")
 named("annotated", "another text", 'a: "torch.Tensor"', 'a: "Tensor"')
+# sympy generates functions for polynomials of so many variables, and runs them where sizes are simplified.
+BLOCK = {"args": lambda: (torch.ones(4, 6, 8),), "options": {"dynamic": True}}
+same("arithmetic", **BLOCK)
+named("arithmetic", "other sizes", change=args(lambda: (torch.ones(5, 6, 8),)), restores=True, agrees=True, **BLOCK)
+named("arithmetic", "another number", **BLOCK, **SCALED)

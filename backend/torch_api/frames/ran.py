@@ -228,6 +228,8 @@ def _makes_instances(code: types.CodeType) -> bool:
         return True
     if code.co_name == "<lambda>":
         return code.co_names == ("_tuple_new",) or code == _called_with(code.co_argcount)
+    if code.co_name.startswith("monomial_"):
+        return _is_of_polynomials(code)
     where = getattr(code, "co_qualname", "__create_fn__")  # since 3.11
     return where.startswith("__create_fn__") and code.co_name in ("__init__", "__hash__", "__eq__", "__repr__")
 
@@ -239,6 +241,16 @@ def _called_with(count: int) -> types.CodeType:
 
     code: types.CodeType = fake_signature(print, count).__code__
     return code
+
+
+def _is_of_polynomials(code: types.CodeType) -> bool:
+    """Whether sympy made it, for polynomials of so many variables: where torch simplifies what it knows of sizes."""
+    of_sympy: Any = sys.modules.get("sympy.polys.monomials")
+    operation = code.co_name.removeprefix("monomial_")
+    if of_sympy is None or not hasattr(of_sympy.MonomialOps, operation):
+        return False
+    counts = range(1, min(len(code.co_varnames), 100))  # it has a variable for each at least
+    return any(getattr(of_sympy.MonomialOps(count), operation)().__code__ == code for count in counts)
 
 
 def _is_of_what_torch_runs(file: str) -> bool:
