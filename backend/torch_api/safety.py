@@ -35,6 +35,7 @@ _FUNCTIONS = (
     "torch.autograd.function.FunctionCtx",
     "torch.autograd.grad_mode._enter_inference_mode",
     "torch.autograd.grad_mode._exit_inference_mode",
+    "torch.nn.parameter.Buffer",  # its argument, detached; Dynamo keeps nothing of what else it notes
     "torch.nn.attention._backend_from_string",
     "torch.nn.attention._sdpa_kernel",
     "torch._dynamo.utils.numpy_attr_wrapper",

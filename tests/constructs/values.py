@@ -44,6 +44,16 @@ def sizes_from_a_list(way):
 
 
 @case()
+def a_buffer_made_in_a_graph(way):
+    """`torch.nn.Buffer` of what is computed there, as ESMFold makes its constants when they are first asked for."""
+
+    def function(x):
+        return torch.nn.Buffer(x + 1) * 2, torch.nn.Buffer(x.sin(), persistent=False)
+
+    return way.compile(function)(numbers())
+
+
+@case()
 def methods_called_as_functions(way):
     """`torch.Tensor.split(x, 2)`: of those that Python wrote, and of those of C."""
 
