@@ -296,7 +296,7 @@ class Bits(enum.IntFlag):
     C = 4
 WANTED = 2
 def made_there(x): return x + 1 if (Mode.A | Mode.C) & Mode.C else x - 1
-def turned(x): return x + 1 if Mode.B in ~Mode.A else x - 1
+def turned(x): return x + 1 if ~Mode.A & Mode.B else x - 1
 def of_bits(x, bits=Bits.A): return x + 1 if (bits | Bits(WANTED)) & Bits.B else x - 1
 """
 

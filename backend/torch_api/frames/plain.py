@@ -5,6 +5,7 @@ classes are looked up, in modules that are loaded.
 from __future__ import annotations
 
 import contextlib
+import enum
 import inspect
 import sys
 import types
@@ -74,6 +75,8 @@ def to_plain(value: Any) -> Plain:
         return ["of torch", value.__name__]
     if kind is types.FunctionType and _does_nothing(value):
         return ["nothing", None]
+    if isinstance(kind, enum.EnumMeta) and _member(member := [to_plain(kind), value._name_]) is value:
+        return ["member", member]  # `~Flag.A` puts what is left on that member
     if isinstance(value, type) and stands_by_name(value):
         return ["class", [value.__module__, value.__qualname__]]
     if isinstance(value, type) and value in _PYTHONS:  # pytree's table has the class of None
@@ -160,6 +163,14 @@ def _getter(content: Plain) -> Any:
     if type(found) is not types.GetSetDescriptorType:
         raise Refused(f"{cls.__qualname__}.{name} is no attribute of objects in C")
     return found.__get__
+
+
+def _member(content: Plain) -> Any:
+    cls, name = from_plain(content[0]), content[1]
+    found = vars(cls).get("_member_map_", {}).get(name)
+    if type(found) is not cls:
+        raise Refused(f"{cls.__qualname__} has no member {name!r:.40}")
+    return found
 
 
 def _descriptor(content: Plain) -> Any:
@@ -268,6 +279,7 @@ _READ: dict[str, Any] = {
     "code": lambda content: code_from_plain(content, {}),
     "class": _class,
     "annotations": lambda content: {_interned(name): from_plain(kind) for name, kind in content},
+    "member": _member,
     "globals": lambda name: vars(loaded(name)),
     "nothing": lambda content: types.FunctionType(_NOTHING, {}),
     "method": _method,
