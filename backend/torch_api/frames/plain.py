@@ -75,8 +75,11 @@ def to_plain(value: Any) -> Plain:
         return ["of torch", value.__name__]
     if kind is types.FunctionType and _does_nothing(value):
         return ["nothing", None]
-    if isinstance(kind, enum.EnumMeta) and _member(member := [to_plain(kind), value._name_]) is value:
-        return ["member", member]  # `~Flag.A` puts what is left on that member
+    if isinstance(kind, enum.EnumMeta):  # `~Flag.A` puts what is left on that member
+        is_named = value._name_ in vars(kind)["_member_map_"]
+        member = [to_plain(kind), value._name_ if is_named else value._value_]
+        if _member(member) is value:
+            return ["member", member]
     if isinstance(value, type) and stands_by_name(value):
         return ["class", [value.__module__, value.__qualname__]]
     if isinstance(value, type) and value in _PYTHONS:  # pytree's table has the class of None
@@ -167,7 +170,10 @@ def _getter(content: Plain) -> Any:
 
 def _member(content: Plain) -> Any:
     cls, name = from_plain(content[0]), content[1]
-    found = vars(cls).get("_member_map_", {}).get(name)
+    if type(name) is int and issubclass(cls, enum.Flag):  # a combination, by its number; runs nothing of the program's
+        found = vars(cls)["_value2member_map_"].get(name) or enum.Flag._missing_.__func__(cls, name)  # type: ignore[attr-defined]
+    else:
+        found = vars(cls).get("_member_map_", {}).get(name)
     if type(found) is not cls:
         raise Refused(f"{cls.__qualname__} has no member {name!r:.40}")
     return found
