@@ -131,12 +131,11 @@ class Health:
         did is not waited for but while a probe is under way, for a moment in the life of a process.
         """
         while (left := self._bridgeable(tier)) > 0:
-            if tier in self._answered:
-                self._probe_once(tier, "read")
-            else:
+            if tier not in self._answered:
                 self._grace -= _TICK
-            if self._bridgeable(tier) > 0:
-                time.sleep(min(left, _TICK))
+            elif self._probe_once(tier, "read") is None:
+                return
+            time.sleep(min(left, _TICK))
 
     def _bridgeable(self, tier: str) -> float:
         """How many seconds `bridge` may still take."""

@@ -57,17 +57,13 @@ class Quarantine:
         for store in self._access.tiers:
             if sealed is None and not self._access.may_write(store) and not self._is_remote(store):
                 self._overlook(store, key, variant)
-            self._remove(store, key, variant, why, sealed, None)
+            remove = partial(self._remove_now, store, key, variant, why, sealed, None)
+            if self._is_remote(store):
+                self._writers[store.name].submit(remove)
+            else:
+                remove()
         for store in waiting:  # it may be among what is still to be written, and would come back
             self._writers[store.name].submit(partial(self._remove_now, store, key, variant, why, sealed, None))
-
-    def _remove(
-        self, store: Store, key: str, variant: str, why: str, sealed: bytes | None, blob: BlobRef | None
-    ) -> None:
-        if self._is_remote(store):
-            self._writers[store.name].submit(partial(self._remove_now, store, key, variant, why, sealed, blob))
-        else:
-            self._remove_now(store, key, variant, why, sealed, blob)
 
     def _remove_if_still_bad(self, store: Store, key: str, variant: str, sealed: bytes) -> None:
         """What a fleet shares is read once more: it may be this host's memory, or its network, that is bad."""

@@ -161,11 +161,7 @@ def _method(content: Plain) -> Any:
 
 def _getter(content: Plain) -> Any:
     """Of a class in C, how it finds an attribute."""
-    cls, name = from_plain(content[0]), content[1]
-    found = vars(cls).get(name)
-    if type(found) is not types.GetSetDescriptorType:
-        raise Refused(f"{cls.__qualname__}.{name} is no attribute of objects in C")
-    return found.__get__
+    return _of_class(content, (types.GetSetDescriptorType,), "attribute of objects").__get__
 
 
 def _member(content: Plain) -> Any:
@@ -179,11 +175,12 @@ def _member(content: Plain) -> Any:
     return found
 
 
-def _descriptor(content: Plain) -> Any:
+def _of_class(content: Plain, kinds: tuple[type, ...], what: str) -> Any:
+    """What a class in C holds under a name."""
     cls, name = from_plain(content[0]), content[1]
     found = vars(cls).get(name)
-    if type(found) not in _DESCRIPTORS:
-        raise Refused(f"{cls.__qualname__}.{name} is no method in C")
+    if type(found) not in kinds:
+        raise Refused(f"{cls.__qualname__}.{name} is no {what} in C")
     return found
 
 
@@ -290,6 +287,6 @@ _READ: dict[str, Any] = {
     "nothing": lambda content: types.FunctionType(_NOTHING, {}),
     "method": _method,
     "getter": _getter,
-    "descriptor": _descriptor,
+    "descriptor": lambda content: _of_class(content, _DESCRIPTORS, "method"),
     "of torch": _of_torch,
 }

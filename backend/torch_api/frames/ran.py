@@ -219,11 +219,12 @@ def is_foreign(code: types.CodeType) -> bool:
     """Whether it does not come with torch, generated or not."""
     file = code.co_filename
     # Graphs, which are torch's; imports; what named tuples and dataclasses are given.
-    generated = file.startswith(("<eval_with_key", "<frozen ")) or (file == "<string>" and _makes_instances(code))
+    generated = file.startswith(("<eval_with_key", "<frozen ")) or (file == "<string>" and _is_of_a_library(code))
     return not (generated or file.startswith(_OURS) or comes_with_torch(file) or _is_of_what_torch_runs(file))
 
 
-def _makes_instances(code: types.CodeType) -> bool:
+def _is_of_a_library(code: types.CodeType) -> bool:
+    """Whether Python, FX or sympy generated it: of named tuples and data classes, what calls a graph, polynomials."""
     if code.co_name in ("<module>", "__create_fn__"):  # of `exec`, which somebody calls: that is seen
         return True
     if code.co_name == "<lambda>":
