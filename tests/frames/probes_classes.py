@@ -319,3 +319,37 @@ put(
     edit=("    C = 4\n    AB", "    C = 1\n    D = 4\n    AB"),
     agrees=True,
 )
+
+# Members that nothing of the program's names at run time: the frame's own code has them as constants.
+MEMBERS = """
+import dataclasses, enum
+class Mode(enum.Enum):
+    ONE = 1
+    TWO = 2
+    @property
+    def gain(self): return self.value * 3
+@dataclasses.dataclass
+class How:
+    mode: Mode = Mode.ONE
+class Scope(enum.Flag):
+    A = 1
+    B = 2
+def gives(x):
+    how = How()
+    return x * how.mode.gain, how
+def of_object(x):
+    how = How()
+    torch._dynamo.graph_break()
+    return x * how.mode.gain
+def given_over(x):
+    found = [x + 1, ~Scope.A]
+    torch._dynamo.graph_break()
+    return found[0] * (2 if found[1] is Scope.B else 5)
+import torch
+"""
+for entry in ("gives", "of_object"):
+    put(f"members: {entry}, a value", MEMBERS, entry, edit=("ONE = 1", "ONE = 5"))
+    put(f"members: {entry}, what it does", MEMBERS, entry, edit=("self.value * 3", "self.value * 4"))
+    put(f"members: {entry}, another default", MEMBERS, entry, edit=("= Mode.ONE", "= Mode.TWO"))
+put("members: what is left over", MEMBERS, "given_over", edit=("B = 2", "B = 2\n    C = 4"))
+put("members: another name", MEMBERS, "given_over", edit=("    B = 2", "    C = 4\n    B = 2"))

@@ -209,8 +209,15 @@ wrapper("times", "what it reads", change=set_("m.Options.gain", 5.0), made=given
 wrapper("model", "what it does", "self.data_) * FACTOR)", "self.data_) - FACTOR)", args=lambda s: (torch.arange(4.0),))
 wrapper("model", "a plain weight", args=lambda s: (torch.arange(4.0),), change=lambda s: s.model.__setattr__(
     "weight", torch.nn.Parameter(torch.full((4,), 3.0), requires_grad=False)))  # fmt: skip
-wrapper("makes", "what it does", "self.data_) * FACTOR)", "self.data_) - FACTOR)",
-    args=lambda s: (torch.arange(4.0),), refused="a constant of", since=(2, 12))  # fmt: skip
+for name, *edit in (
+    ("what it does", "self.data_) * FACTOR)", "self.data_) - FACTOR)"),
+    ("a default in its metadata", "kind: Kind = Kind.ONE", "kind: Kind = Kind.TWO"),
+    ("a member that is gone", "Kind.ONE\n    def apply", "Kind.TWO\n    def apply"),
+):
+    wrapper("makes", name, *edit, args=lambda s: (torch.arange(4.0),), since=(2, 12))
+for name, values in (("a member's value", "ONE = 5\n    TWO = 2\n@"), ("two members that are one", "ONE = TWO = 2\n@")):
+    wrapper("makes", name, "ONE = 1\n    TWO = 2\n@", values, args=lambda s: (torch.arange(4.0),),
+        agrees=True, since=(2, 12))  # fmt: skip
 wrapper("times", "nothing, and it counts", made=given("Counting"), random=True, refused="changes what it reads")
 for changing in ("Adding", "Marking", "Turning"):
     wrapper("times", f"nothing of {changing}", made=given(changing), random=True, refused="changes what it reads")

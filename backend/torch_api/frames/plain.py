@@ -77,7 +77,7 @@ def to_plain(value: Any) -> Plain:
         return ["nothing", None]
     if isinstance(kind, enum.EnumMeta):  # `~Flag.A` puts what is left on that member
         is_named = value._name_ in vars(kind)["_member_map_"]
-        member = [to_plain(kind), value._name_ if is_named else value._value_]
+        member = [to_plain(kind), to_plain(value._name_ if is_named else value._value_)]
         if _member(member) is value:
             return ["member", member]
     if isinstance(value, type) and stands_by_name(value):
@@ -165,11 +165,11 @@ def _getter(content: Plain) -> Any:
 
 
 def _member(content: Plain) -> Any:
-    cls, name = from_plain(content[0]), content[1]
+    cls, name = map(from_plain, content)
     if type(name) is int and issubclass(cls, enum.Flag):  # a combination, by its number; runs nothing of the program's
         found = vars(cls)["_value2member_map_"].get(name) or enum.Flag._missing_.__func__(cls, name)  # type: ignore[attr-defined]
     else:
-        found = vars(cls).get("_member_map_", {}).get(name)
+        found = vars(cls).get("_member_map_", {}).get(name) if type(name) is str else None
     if type(found) is not cls:
         raise Refused(f"{cls.__qualname__} has no member {name!r:.40}")
     return found
@@ -195,7 +195,7 @@ _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def classes_in(value: Any) -> Iterator[type]:
-    """Classes that a code object names as constants, or a method of such a class."""
+    """Classes that a code object names as constants, or of which one is a member or a method."""
     if isinstance(value, (tuple, frozenset)):
         for one in value:
             yield from classes_in(one)
@@ -203,6 +203,8 @@ def classes_in(value: Any) -> Iterator[type]:
         yield from classes_in(value.co_consts)
     elif isinstance(value, types.MethodType):
         yield from classes_in(value.__self__)
+    elif isinstance(type(value), enum.EnumMeta):
+        yield type(value)
     elif isinstance(value, type):
         yield value
 
