@@ -267,3 +267,27 @@ process(
     change=lambda s: setattr(s.m.colorsys.__spec__, "origin", "/elsewhere/colorsys.py"),
     refused="as text",
 )
+
+LISTED = """
+def appends(x, items):
+    items.append(2.0)
+    return x + 1
+"""
+
+
+def _replayed_otherwise(scene):
+    """A list that was changed while tracing is left as it was. torch 2.15."""
+    register = getattr(torch._dynamo.side_effects, "register_side_effect_replay_handler", None)
+    if register is not None:
+        matches = lambda ctx: type(ctx.var).__name__ == "ListVariable"  # noqa: E731
+        register(name="ours", matcher=matches, priority=1000)(lambda ctx: None)
+
+
+put(
+    "registered: how a list's change is made again",
+    LISTED,
+    "appends",
+    args=lambda scene=None: (torch.arange(4.0), [1.0]),
+    change=_replayed_otherwise,
+    since=(2, 15),
+)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch._inductor.ops_handler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from warmgraph.backend.key.context import key_context
@@ -147,6 +148,38 @@ def denormals_are_zero(pick):
         torch.set_flush_denormal(False)
 
 
+class Heuristic:
+    """In the place of a class of Inductor's, which is asked how a template is called."""
+
+
+def heuristic_of_a_template(pick):
+    registry = sys.modules.get("torch._inductor.heuristics.registry")  # torch 2.15's name
+    registry = registry or importlib.import_module("torch._inductor.template_heuristics.registry")
+    known = registry._TEMPLATE_HEURISTIC_REGISTRY
+    new = (("mm", "cpu", None), ("ours", "cuda", None))  # some have been there
+    return item(known, [*known, *new][-pick % (len(known) + 2)], Heuristic)
+
+
+@contextlib.contextmanager
+def operation_on_numbers(pick):
+    registered = torch._inductor.ops_handler.registered_pointwise_ops
+    torch._inductor.ops_handler.register_pointwise_op(f"ours_{pick}")
+    try:
+        yield
+    finally:
+        registered.discard(f"ours_{pick}")
+
+
+def accesses_of_a_kernel(pick):
+    """An operation of somebody's Triton, or one of Triton's with other arguments."""
+    wrapped = torch._higher_order_ops.triton_kernel_wrap
+    info, known = wrapped._KernelAccessOpInfo, wrapped._KERNEL_ACCESS_OPS
+    name = ("tt.ours", "tt.store", "tt.descriptor_store", "tt.atomic_rmw")[pick % 4]
+    return item(known, name, info(write_indexes=wrapped._read_write_indexes([3 + pick])))
+
+
+NEW = (operation_on_numbers, accesses_of_a_kernel)
+IS_NEW = hasattr(torch._inductor.ops_handler, "register_pointwise_op")  # torch 2.15
 CHANGES = (
     decomposition_replaced,
     decomposition_removed,
@@ -158,6 +191,8 @@ CHANGES = (
     function_of_torch,
     pattern_in_a_pass,
     denormals_are_zero,
+    heuristic_of_a_template,
+    *(NEW if IS_NEW else ()),
 )
 
 

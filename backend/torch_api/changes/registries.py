@@ -44,10 +44,13 @@ def growing_tables() -> dict[str, dict[Any, Any]]:
     """Tables that torch itself adds to when something is first used: only what comes from outside counts."""
     quick = fake_impls.get_fast_op_impls
     nested: Any = sys.modules.get("torch.nested._internal.ops")
+    choices: Any = sys.modules.get("torch._inductor.heuristics.registry")  # 2.15; the other name before
+    choices = choices or sys.modules.get("torch._inductor.template_heuristics.registry")
     named = {
         "fakes": registered_hop_fake_fns,
         "decompositions of random numbers": extra_random_decomps,
         "functions of jagged tensors": getattr(nested, "JAGGED_OPS_TABLE", _NONE),
+        "heuristics": getattr(choices, "_TEMPLATE_HEURISTIC_REGISTRY", _NONE),
     }
     return {**named, "quick fakes": quick() if quick.cache_info().currsize else _NONE}
 
@@ -65,6 +68,7 @@ _INDUCTOR = {
     "torch._inductor.constant_folding": ("_dont_constant_fold",),
     "torch._inductor.ir": ("REDUCTION_COMBINE_FN",),
     "torch._inductor.codegen.common": ("pointwise_overrides_data",),
+    "torch._inductor.ops_handler": ("registered_pointwise_ops",),
     "torch._inductor.codegen.cpp_utils": ("DTYPE_TO_CPP",),
     "torch._inductor.codegen.custom_extern_kernel_codegen": ("CUSTOM_EXTERN_KERNEL_CODEGEN",),
     "torch._functorch.aot_autograd": ("aot_autograd_decompositions",),
@@ -94,6 +98,12 @@ def generated_functions() -> dict[str, Any] | None:
     """The globals of functions that Inductor writes as text and executes (operations of its loops), if it did."""
     handlers: Any = sys.modules.get("torch._inductor.ops_handler")
     return handlers.DefaultHandler.abs.__globals__ if handlers is not None else None
+
+
+def kernel_accesses() -> dict[str, Any]:
+    """By a Triton operation, what Dynamo takes a kernel with it to read and write. Empty before torch 2.15."""
+    wrapped: Any = sys.modules.get("torch._higher_order_ops.triton_kernel_wrap")
+    return getattr(wrapped, "_KERNEL_ACCESS_OPS", _NONE)
 
 
 LOWERINGS = "_inductor.lowering.lowerings"

@@ -34,6 +34,7 @@ from .registries import (
     inductor_is_imported,
     inductor_tables,
     is_made_while_compiling,
+    kernel_accesses,
     library_entries,
     name_of,
     operator_tables,
@@ -53,6 +54,7 @@ def changes() -> tuple[dict[str, str], dict[str, Any]]:
     _begin()
     whole = inductor_is_imported()
     found = [_base(), patched_functions(_clean), _growing(), _operators(), _rules(), _libraries(), _sharding()]
+    found += [_accesses()] if kernel_accesses() else []
     if whole:
         found += [_inductor(), foreign_patterns(_clean)]
     if len(found) != len(_last[0]) or not all(map(is_, found, _last[0])):  # what has not changed is the same
@@ -67,7 +69,7 @@ def _together(base: Any, patched: Any, *found: Any) -> tuple[dict[str, str], dic
     digests = {"tables": _of_all(base[0]), "functions": patched[0]}
     put_there = base[1] | patched[1]
     for more in found:
-        if isinstance(more, tuple):  # Inductor's
+        if isinstance(more, tuple):  # those that PRISTINE has
             fresh = {**PRISTINE.get(release(), {}), **_pristine.get(digests["tables"], {})}
             digests |= {name: digest for name, digest in more[0].items() if fresh.get(name) != digest}
             more = more[1]
@@ -87,7 +89,7 @@ def import_inductor() -> None:
 
 def tables_of_inductor() -> dict[str, str]:
     """The digest of each of Inductor's tables that is imported, as far as it holds torch's own."""
-    found: dict[str, str] = _inductor()[0]
+    found: dict[str, str] = _inductor()[0] | (_accesses()[0] if kernel_accesses() else {})
     return found
 
 
@@ -271,6 +273,10 @@ _sharding = _Read(
     lambda: _state_of([*sharding_rules().values(), sharding_handlers()]),
 )
 _rules = _Read(lambda: _foreign_in({"rules for fakes": fake_rules()}), lambda: _state_of([fake_rules().values()]))
+_accesses = _Read(
+    lambda: _split({"accesses": {name: [*vars(one).items()] for name, one in kernel_accesses().items()}}),
+    lambda: _state_of([kernel_accesses()]),
+)
 _kernels = _Read(kernels_from_outside, state_of_kernels)
 _operators = _Read(_thousands.read, _thousands.state)
 _libraries = _Read(

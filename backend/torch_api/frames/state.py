@@ -81,9 +81,7 @@ def refuse_modes() -> None:
         raise NotServed("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")
     if convert_frame._bytecode_hooks:
         raise Refused("hooks that change Dynamo's bytecode are registered")
-    if any(one.__objclass__.__module__ not in _COMPARED_AT_ONCE for one in _safe_slots()):
-        raise Refused("torch._dynamo.allow_c_slot was used: what these classes hold is compared under no guard")
-    _refuse_substitutes()
+    _refuse_registered()
 
 
 def refuse_taught(code: types.CodeType) -> None:
@@ -95,15 +93,18 @@ def refuse_taught(code: types.CodeType) -> None:
 _COMPARED_AT_ONCE = ("datetime", "decimal", "re")
 
 
-def _safe_slots() -> Collection[Any]:
-    """Comparisons in C that Dynamo runs while it traces. Other modules' were registered by the program."""
-    return getattr(sys.modules.get("torch._dynamo.variables.user_defined"), "_SAFE_C_SLOTS", None) or ()
-
-
-def _refuse_substitutes() -> None:
-    """Of functions that Dynamo traces in the place of compiled ones: all but torch's, and optree's for its own."""
+def _refuse_registered() -> None:
+    """What a program has registered with Dynamo: all but torch's own, and optree's for its own functions."""
+    from torch._dynamo import side_effects
+    from torch._dynamo.variables import user_defined
     from torch._dynamo.variables.functions import PolyfilledFunctionVariable
 
+    slots = getattr(user_defined, "_SAFE_C_SLOTS", None) or ()  # comparisons in C that Dynamo runs while it traces
+    if any(one.__objclass__.__module__ not in _COMPARED_AT_ONCE for one in slots):
+        raise Refused("torch._dynamo.allow_c_slot was used: what these classes hold is compared under no guard")
+    handlers = getattr(getattr(side_effects, "_side_effect_replay_registry", None), "handlers", ())  # since 2.15
+    if any(foreign((one.matcher, one.codegen)) is not None for one in handlers):
+        raise Refused("register_side_effect_replay_handler was used")
     for one in PolyfilledFunctionVariable._get_polyfill_handlers().values():
         of = one.__torch_dynamo_original__ if one.__module__.startswith("optree.") else one
         if foreign(one) is not None or not of.__module__.startswith(("torch._dynamo", "optree")):
