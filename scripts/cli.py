@@ -85,6 +85,9 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status, and never raises SystemExit. Data goes to stdout, talk to stderr."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started this (`>&-`); not inherited by what `run` starts
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 (for as long as this process lives)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a Latin-1 terminal must not end in a traceback
     try:

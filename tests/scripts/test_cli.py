@@ -216,6 +216,17 @@ def test_a_pipe_closed_from_the_start_ends_quietly(publish: Any, arguments: list
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("arguments", [["stats"], ["ls", "--json"], ["--help"]], ids="-".join)
+def test_closed_streams_are_no_error(publish: Any, tmp_path: Path, arguments: list[str]) -> None:
+    """As daemons and cron start programs: `warmgraph stats >&- 2>&-`."""
+    publish()
+    command = ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-m", "warmgraph", *arguments]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    command[2] = '"$@" 2>&-'
+    assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_under_stdout_is_one_line(publish: Any) -> None:
     """`warmgraph stats > file` on a full disk says so on one line and exits 1."""
