@@ -16,7 +16,7 @@ from ..collection import make_old, uncollected
 from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.acting import asking_once
-from ..torch_api.frames.hook import Frame, as_traced, when_guarded
+from ..torch_api.frames.hook import Frame, as_traced, give_up, given_up, when_guarded
 from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.ran import asks_ranks, is_users, noting
 from ..torch_api.frames.seen import Seen, describing, watching
@@ -68,6 +68,10 @@ class Frames(Struct):
         if sampled:
             restored.undo()
             return self._traced(frame, trace, report, keyed, against=kept)
+        if isinstance(why := kept.record.code, str):
+            report.given_up = why
+            report.restored(kept)
+            give_up(restored, why)
         report.restored(kept)
         return restored
 
@@ -148,7 +152,7 @@ class Frames(Struct):
         against: Kept | None = None,
     ) -> Any:
         """The trace as ever; a record of it once torch has built its guards."""
-        seen, own = Seen(), keyed[0]
+        seen = Seen()
 
         def counts(code: CodeType) -> bool:
             seen.tells_rank |= asks_ranks(code)
@@ -158,6 +162,12 @@ class Frames(Struct):
             with watching(seen), noting(seen.ran, counts=counts):
                 output = trace()
         except Exception as error:
+            left = given_up(error, frame)
+            if left is not None:
+                report.given_up, output = left
+                self._listen(frame, output, seen, report, keyed, against)
+                self._try(report, "record", lambda: output.build_guards(frame.code))
+                raise
             if self.engine.settings.strict or not may_be_ours(error):
                 raise
             log.debug("a frame could not be listened to", exc_info=True)
@@ -165,11 +175,20 @@ class Frames(Struct):
             output = _unheard(trace)
             report.not_restorable()
             return output
+        self._listen(frame, output, seen, report, keyed, against)
+        return output
+
+    def _listen(
+        self, frame: Frame, output: Any, seen: Seen, report: FrameReport, keyed: list[Address], against: Kept | None
+    ) -> None:
+        """Record it as soon as torch builds its guards."""
+        own = keyed[0]
 
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
                 with report.phase("record"), uncollected(), describing(seen):
-                    return make_record(frame, output, seen, shape, own.around)
+                    record = make_record(frame, output, seen, shape, own.around)
+                return record if report.given_up is None else _of_given_up(record, report.given_up)
 
             report.refused = None
             record = self._try(report, "record", go)
@@ -186,7 +205,6 @@ class Frames(Struct):
                 report.traced()
 
         self._try(report, "record", lambda: when_guarded(output, guarded))
-        return output
 
     def _keep(self, keyed: list[Address], record: Record, seen: Seen, report: FrameReport) -> None:
         own, *everyones = keyed
@@ -226,6 +244,12 @@ class Frames(Struct):
 
 def _failed(stage: str, error: Exception) -> str:
     return f"{stage} failed: {type(error).__name__}: {error}".split("\n")[0]
+
+
+def _of_given_up(record: Record, why: str) -> Record:
+    if record.graphs:
+        raise Refused("Dynamo gave it up after it had compiled a part of it")
+    return replace(record, code=why)
 
 
 def _unheard(trace: Callable[[], Any]) -> Any:

@@ -12,14 +12,14 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 20
+FORMAT = 21
 _MAX_ITEMS = 2_000_000
 
 
 class Record(Struct):
     """Sources are numbers in `sources`, fingerprints numbers in `texts`.
 
-    code: transformed bytecode. installed: [name, kind, data] of each global that Dynamo installed. imports: alias
+    code: transformed bytecode; of a frame that Dynamo gave up and runs as it is, why, as a text. installed: [name, kind, data] of each global that Dynamo installed. imports: alias
     -> module. guards: [source, kind, arguments, fingerprint], in torch's order; None where the guard itself
     says it. facts: the same, of what torch assumes under no guard. surfaces: [source, fingerprint], names and
     keys of guarded values. places: [source, number in the walk] of modules without hooks. asked: names that

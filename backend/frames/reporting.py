@@ -18,7 +18,7 @@ class FrameReport(Struct):
     """refused: why the last step was not possible; values_read: of a record, until then. moved: what no longer fits a
     record; of several that which came furthest. tried: how many.
 
-    bytes: of its record. is_served: whether frames of this process can be restored at all; else nothing is journaled.
+    given_up: why Dynamo runs the frame as it is; None where it does not. bytes: of its record. is_served: whether frames of this process can be restored at all; else nothing is journaled.
     """
 
     journal: Journal | None
@@ -31,6 +31,7 @@ class FrameReport(Struct):
     moved: str | None = None
     furthest: int = -1
     tried: int = 0
+    given_up: str | None = None
     bytes: int = 0
     is_served: bool = True
 
@@ -44,18 +45,22 @@ class FrameReport(Struct):
 
     def restored(self, kept: Any) -> None:
         self.bytes = kept.hit.stored_bytes
-        self._write(Outcome.RESTORED, tier=kept.hit.tier)
+        self._write(Outcome.RESTORED, tier=kept.hit.tier, detail=self._uncompiled())
         log.info("restored %s from %s in %.3f s", self.place, kept.hit.tier, sum(self.seconds.values()))
 
     def traced(self) -> None:
         """It was traced; its record is kept for others, if anything is."""
-        self._write(Outcome.TRACED, reason=Reason.FRAME_CHANGED if self.moved else Reason.ABSENT, detail=self.moved)
+        detail = self.moved or self._uncompiled()
+        self._write(Outcome.TRACED, reason=Reason.FRAME_CHANGED if self.moved else Reason.ABSENT, detail=detail)
         log.info("traced %s%s", self.place, f": {self.moved}" if self.moved else "")
 
     def not_restorable(self) -> None:
         if self.is_served:
             self._write(Outcome.TRACED, reason=Reason.NOT_RESTORABLE, detail=self.refused)
         log.info("traced %s; it is not restorable: %s", self.place, self.refused)
+
+    def _uncompiled(self) -> str | None:
+        return None if self.given_up is None else f"not compiled: {self.given_up}"
 
     def verified(self, kept: Any, why: str | None) -> None:
         """A restored frame was traced as well. why: None when the records are the same."""

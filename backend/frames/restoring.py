@@ -123,9 +123,13 @@ def _told_how_far(live: Live) -> Iterator[None]:
 
 def _placing(record: Record, frame: Frame, rename: dict[str, str]) -> Place:
     """Gives code of the record the file and the lines that the frame has in this process."""
-    was = code_from_plain(record.code, rename)
+    was = _code(record, frame, rename)
     lines = frame.code.co_firstlineno - was.co_firstlineno
     return lambda code: placed(code, was.co_filename, frame.code.co_filename, lines)
+
+
+def _code(record: Record, frame: Frame, rename: dict[str, str]) -> types.CodeType:
+    return frame.code if isinstance(record.code, str) else code_from_plain(record.code, rename)
 
 
 def _import(record: Record, frame: Frame) -> None:
@@ -234,7 +238,7 @@ def _parts(
 ) -> Parts:
     return Parts(
         code=frame.code,
-        bytecode=place(code_from_plain(record.code, rename)),
+        bytecode=place(_code(record, frame, rename)),
         guards=guards,
         alias_guards=[dynamo.read_alias(item, sources) for item in record.alias],
         key_order=[sources[number] for number in record.key_order],

@@ -17,6 +17,7 @@ import probes_configs  # noqa: F401
 import probes_environment  # noqa: F401
 import probes_functions  # noqa: F401
 import probes_generated  # noqa: F401
+import probes_given_up  # noqa: F401
 import probes_identity  # noqa: F401
 import probes_keys  # noqa: F401
 import probes_library  # noqa: F401

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
 from msgspec import Struct
 from torch._dynamo import source, trace_rules
+from torch._dynamo.exc import SkipFrame, Unsupported
 from torch._dynamo.utils import maybe_disable_inference_mode
 
 from .. import patches
@@ -131,6 +133,30 @@ def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> N
         return made
 
     output.build_guards = build_guards
+
+
+def given_up(error: Exception, frame: Frame) -> tuple[str, Any] | None:
+    """Of a trace after which Dynamo runs the frame as it is from now on (a graph break in a loop): why, and as far as it
+    came, as the output of one. None where the program is told of the error.
+    """
+    traced = getattr(error, "_torch_dynamo_tracer_output", None)
+    if type(error) is not Unsupported or frame.one_graph or traced is None or traced.error_on_graph_break:
+        return None
+    so_far = copy.copy(traced)
+    so_far.output_graph = traced.output_graph_for_cleanup
+    why = getattr(error, "gb_type", None) or str(error).partition("\n")[0]
+    return str(why), convert_frame.DynamoOutput(so_far, _NOTHING, [], None)
+
+
+_NOTHING = (lambda: None).__code__  # no bytecode was made
+
+
+def give_up(restored: Any, why: str) -> NoReturn:
+    """Have Dynamo run the frame as it is, as after `given_up`."""
+    restored.undo()
+    error = SkipFrame(why)
+    error._torch_dynamo_tracer_output = restored.tracer_output
+    raise error
 
 
 def inlines_torch_function(graph: Any) -> bool:
