@@ -69,8 +69,9 @@ def _line(event: EventDict) -> str:
         (event["key"] or "-")[:14],
         spent + saved,
     ]
-    if event["tier"]:
-        parts.append(f"from {event['tier']}")
-    if event["reason"]:
-        parts.append(event["reason"] + (f": {event['detail']}" if event["detail"] else ""))
+    told = [f"from {event['tier']}"] if event["tier"] else []
+    told += [event["reason"]] if event["reason"] else []
+    if told and event["detail"]:
+        told[-1] += f": {event['detail']}"
+    parts += told
     return "  ".join(parts)

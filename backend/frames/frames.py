@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from ..collection import make_old, uncollected
 from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.acting import asking_once
-from ..torch_api.frames.hook import Frame, as_traced, give_up, given_up, when_guarded
+from ..torch_api.frames.hook import Frame, as_traced, give_up, output_so_far, when_guarded, why_given_up
 from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.ran import asks_ranks, is_users, noting
 from ..torch_api.frames.seen import Seen, describing, watching
@@ -43,9 +44,8 @@ class Frames(Struct):
         report = FrameReport(self.engine.journal, place_of(frame), self.engine.compiler.name)
         keyed = self._try(report, "key", lambda: addresses(frame))
         if keyed is None:
-            output = _unheard(trace)
-            report.not_restorable()
-            return output
+            with _telling(report.not_restorable, report, frame):
+                return _unheard(trace)
         own = keyed[0]
         report.key = own.key
         sampled = self._is_sampled()
@@ -57,13 +57,9 @@ class Frames(Struct):
             why = self._known_refusal(keyed, frame, report)
             if why is None and self.engine.cache.keeps:
                 return self._traced(frame, trace, report, keyed)
-            output = _unheard(trace)  # no record would come of it
-            if why is None:
-                report.traced()
-            else:
-                report.refused = why
-                report.not_restorable()
-            return output
+            report.refused = why
+            with _telling(report.traced if why is None else report.not_restorable, report, frame):
+                return _unheard(trace)  # no record would come of it
         kept, restored = found
         if sampled:
             restored.undo()
@@ -162,21 +158,25 @@ class Frames(Struct):
             with watching(seen), noting(seen.ran, counts=counts):
                 output = trace()
         except Exception as error:
-            left = given_up(error, frame)
-            if left is not None:
-                report.given_up, output = left
-                self._listen(frame, output, seen, report, keyed, against)
-                self._try(report, "record", lambda: output.build_guards(frame.code))
+            report.given_up = why_given_up(error, frame)
+            if report.given_up is not None:
+                record = partial(self._given_up, error, frame, seen, report, keyed, against)
+                if self._try(report, "record", record) is None:
+                    report.not_restorable()
                 raise
             if self.engine.settings.strict or not may_be_ours(error):
                 raise
             log.debug("a frame could not be listened to", exc_info=True)
             report.refused = _failed("trace", error)
-            output = _unheard(trace)
-            report.not_restorable()
-            return output
+            with _telling(report.not_restorable, report, frame):
+                return _unheard(trace)
         self._listen(frame, output, seen, report, keyed, against)
         return output
+
+    def _given_up(self, error: Exception, frame: Frame, *rest: Any) -> Any:
+        output = output_so_far(error)
+        self._listen(frame, output, *rest)
+        return output.build_guards(frame.code)
 
     def _listen(
         self, frame: Frame, output: Any, seen: Seen, report: FrameReport, keyed: list[Address], against: Kept | None
@@ -244,6 +244,19 @@ class Frames(Struct):
 
 def _failed(stage: str, error: Exception) -> str:
     return f"{stage} failed: {type(error).__name__}: {error}".split("\n")[0]
+
+
+@contextlib.contextmanager
+def _telling(tell: Callable[[], None], report: FrameReport, frame: Frame) -> Iterator[None]:
+    """Around a trace of which no record is made."""
+    try:
+        yield
+    except Exception as error:
+        report.given_up = why_given_up(error, frame)
+        if report.given_up is not None:
+            tell()
+        raise
+    tell()
 
 
 def _of_given_up(record: Record, why: str) -> Record:

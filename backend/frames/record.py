@@ -19,22 +19,22 @@ _MAX_ITEMS = 2_000_000
 class Record(Struct):
     """Sources are numbers in `sources`, fingerprints numbers in `texts`.
 
-    code: transformed bytecode; of a frame that Dynamo gave up and runs as it is, why, as a text. installed: [name, kind, data] of each global that Dynamo installed. imports: alias
-    -> module. guards: [source, kind, arguments, fingerprint], in torch's order; None where the guard itself
-    says it. facts: the same, of what torch assumes under no guard. surfaces: [source, fingerprint], names and
-    keys of guarded values. places: [source, number in the walk] of modules without hooks. asked: names that
-    traced code asks for, looked_for: of which it asks whether they are there; spaces: [place, fingerprint], which of
-    them globals have (places: `reached/spaces.py`). inlined: [module, path, fingerprint] of code traced through.
-    optimizers: [source, [group, number of lists] of each call that made its state]. called: [source or name,
-    fingerprint] of the user's functions that a graph calls as they are, and of operators in no graph. policies:
-    [how it is made again, fingerprint] of what chose which results of a checkpoint its graphs save. assumed:
-    [source, arguments, named ones, result] of functions whose result is taken for a constant. sizes: [source,
-    sizes, strides, marked] of inputs. key_order: dicts in whose order the frame iterated. alias: AOTAutograd's
-    guards. shape: guards on sizes, as evaluated and as shown. state: of the process; program: module -> digest of
-    its file. graphs: name -> where its pieces are kept, with the sources of tensors that they hold. pgo: sizes
-    seen; scope: by whom, in the user's words on which runs belong together. sharing: of tensors and their memory;
-    one: which values are one object; names: texts, too. reached: all data that the frame can reach; free: sources
-    of numbers that may vary; everything: traced code goes over names of objects.
+    code: transformed bytecode; of a frame that Dynamo gave up, and runs as it is, a text: why. installed: [name, kind,
+    data] of each global that Dynamo installed. imports: alias -> module. guards: [source, kind, arguments,
+    fingerprint], in torch's order; None where the guard itself says it. facts: the same, of what torch assumes under no
+    guard. surfaces: [source, fingerprint], names and keys of guarded values. places: [source, number in the walk] of
+    modules without hooks. asked: names that traced code asks for, looked_for: of which it asks whether they are there;
+    spaces: [place, fingerprint], which of them globals have (places: `reached/spaces.py`). inlined: [module, path,
+    fingerprint] of code traced through. optimizers: [source, [group, number of lists] of each call that made its
+    state]. called: [source or name, fingerprint] of the user's functions that a graph calls as they are, and of
+    operators in no graph. policies: [how it is made again, fingerprint] of what chose which results of a checkpoint its
+    graphs save. assumed: [source, arguments, named ones, result] of functions whose result is taken for a constant.
+    sizes: [source, sizes, strides, marked] of inputs. key_order: dicts in whose order the frame iterated. alias:
+    AOTAutograd's guards. shape: guards on sizes, as evaluated and as shown. state: of the process; program: module ->
+    digest of its file. graphs: name -> where its pieces are kept, with the sources of tensors that they hold. pgo:
+    sizes seen; scope: by whom, in the user's words on which runs belong together. sharing: of tensors and their memory;
+    one: which values are one object; names: texts, too. reached: all data that the frame can reach; free: sources of
+    numbers that may vary; everything: traced code goes over names of objects.
     """
 
     code: Plain

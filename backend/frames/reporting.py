@@ -18,7 +18,8 @@ class FrameReport(Struct):
     """refused: why the last step was not possible; values_read: of a record, until then. moved: what no longer fits a
     record; of several that which came furthest. tried: how many.
 
-    given_up: why Dynamo runs the frame as it is; None where it does not. bytes: of its record. is_served: whether frames of this process can be restored at all; else nothing is journaled.
+    given_up: why Dynamo runs the frame as it is; None where it does not. bytes: of its record. is_served: whether
+    frames of this process can be restored at all; else nothing is journaled.
     """
 
     journal: Journal | None

@@ -1,4 +1,4 @@
-"""Probes of frames that Dynamo gives up while it traces them, and runs as they are: a graph break in a loop, in `try`."""
+"""Probes of frames that Dynamo gives up while it traces them, and runs as they are: a graph break in a loop."""
 
 from __future__ import annotations
 

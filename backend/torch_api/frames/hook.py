@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import sys
 import types
@@ -135,24 +136,31 @@ def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> N
     output.build_guards = build_guards
 
 
-def given_up(error: Exception, frame: Frame) -> tuple[str, Any] | None:
-    """Of a trace after which Dynamo runs the frame as it is from now on (a graph break in a loop): why, and as far as it
-    came, as the output of one. None where the program is told of the error.
+def why_given_up(error: Exception, frame: Frame) -> str | None:
+    """Of a trace after which Dynamo runs the frame as it is from now on (a graph break in a loop).
+
+    None where the program is told of the error.
     """
     traced = getattr(error, "_torch_dynamo_tracer_output", None)
-    if type(error) is not Unsupported or frame.one_graph or traced is None or traced.error_on_graph_break:
+    if type(error) is not Unsupported or frame.one_graph or getattr(traced, "error_on_graph_break", True):
         return None
-    so_far = copy.copy(traced)
-    so_far.output_graph = traced.output_graph_for_cleanup
-    why = getattr(error, "gb_type", None) or str(error).partition("\n")[0]
-    return str(why), convert_frame.DynamoOutput(so_far, _NOTHING, [], None)
+    return str(getattr(error, "gb_type", None) or error).partition("\n")[0]
+
+
+def output_so_far(error: Any) -> Any:
+    """What there was of the output of such a trace; its guards are built by `build_guards` as those of others."""
+    traced = copy.copy(error._torch_dynamo_tracer_output)
+    traced.output_graph = traced.output_graph_for_cleanup
+    values = {"tracer_output": traced, "bytecode": _NOTHING, "pycode": []}
+    names = [one.name for one in dataclasses.fields(convert_frame.DynamoOutput)]
+    return convert_frame.DynamoOutput(**{name: values.get(name) for name in names})
 
 
 _NOTHING = (lambda: None).__code__  # no bytecode was made
 
 
 def give_up(restored: Any, why: str) -> NoReturn:
-    """Have Dynamo run the frame as it is, as after `given_up`."""
+    """Have Dynamo run the frame as it is from now on."""
     restored.undo()
     error = SkipFrame(why)
     error._torch_dynamo_tracer_output = restored.tracer_output
