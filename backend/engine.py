@@ -233,7 +233,10 @@ class Engine(Struct):
                 # does not compile, and then this raises what the user would have seen without us.
                 run = self._without_cache(request)
         if isinstance(compiled, Failure):
-            report.failed(Reason.INTERNAL, compiled)
+            if isinstance(compiled.error, compat.BackendCompilerFailed):
+                report.bypass(Reason.NOT_SERIALISABLE, f"its backward does not compile: {compiled.why}")
+            else:
+                report.failed(Reason.INTERNAL, compiled)
             return run
         if compiled.value.placed and key.place:
             alone()

@@ -24,7 +24,7 @@ from ..torch_api import compile as compat
 from ..torch_api.frames.plain import Refused
 from ..torch_api.frames.state import HigherOrderOperator, autocast_text, ranks_text
 from ..torch_api.operators import overload_names
-from .classes import is_heap_type, name_of
+from .classes import is_heap_type, is_known, name_of
 
 NATIVE_CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, torch.device, torch.finfo, torch.iinfo)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
@@ -124,6 +124,20 @@ def own_names(value: Any) -> list[Any]:
     except AttributeError:
         return []
     return [name for name in found if name != _MADE_LATER] if issubclass(type(value), enum.Flag) else found
+
+
+_OF_COMBINATIONS = frozenset("_value_ _name_ _sort_order_ __objclass__".split())
+_MAKE = ("_missing_", "_create_pseudo_member_")
+
+
+def lasting_members(cls: type[enum.Flag]) -> list[Any]:
+    """Of a class of flags. Combinations are put there by Python when they are first asked for: they count only where
+    the program says how they are made, or has put something on one.
+    """
+    named, members = vars(cls)["_member_map_"], [*dict.values(vars(cls)["_value2member_map_"])]
+    if any(name in vars(base) and not is_known(base.__module__) for base in cls.__mro__ for name in _MAKE):
+        return members
+    return [one for one in members if one._name_ in named or attributes_of(one).keys() - _OF_COMBINATIONS]
 
 
 def names_on_operator(value: Any, asked: set[str]) -> list[str]:

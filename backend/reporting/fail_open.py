@@ -14,7 +14,7 @@ import torch
 from msgspec import Struct
 from warmgraph.cache import fork_safe_lock
 
-from ..torch_api.compile import COMPILE_ERRORS, CONTROL_FLOW
+from ..torch_api.compile import COMPILE_ERRORS, CONTROL_FLOW, BackendCompilerFailed
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +40,19 @@ def attempt(stage: str, strict: bool, function: Callable[..., T], *args: Any) ->
     """Call `function`; an exception becomes a Failure, unless `strict` or it steers Dynamo itself."""
     try:
         return Done(function(*args))
-    except CONTROL_FLOW:
-        raise
     except Exception as error:
-        if strict or (stage == "compile" and isinstance(error, COMPILE_ERRORS)):
+        if strict or (isinstance(error, CONTROL_FLOW) and not _may_be_the_backwards(stage, error)):
+            raise
+        if stage == "compile" and isinstance(error, COMPILE_ERRORS):
             raise
         why = f"{type(error).__name__}: {error}".split("\n")[0]
         log.debug("%s failed", stage, exc_info=True)
         return Failure(stage, why, error)
+
+
+def _may_be_the_backwards(stage: str, error: Exception) -> bool:
+    """Whether Inductor may have failed on a backward, which is compiled at once here: nobody may ever run it."""
+    return stage == "compile" and isinstance(error, BackendCompilerFailed) and torch.is_grad_enabled()
 
 
 # What a name, an argument or a module of torch's that is no longer there raises where we use it.

@@ -60,6 +60,7 @@ LENT = {
     "torch": "Tensor SymInt SymFloat SymBool",
     "torch.nn.parameter": "Parameter Buffer",
     "torch._subclasses.functional_tensor": "FunctionalTensor",
+    "torch._subclasses.fake_tensor": "FakeTensor",  # the type of an output that no tensor went into
     "torch._library.fake_class_registry": "FakeScriptObject",
     "torch.fx.experimental.proxy_tensor": "PythonKeyTracer",
     "torch.distributed._functional_collectives": "AsyncCollectiveTensor",

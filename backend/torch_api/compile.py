@@ -25,6 +25,7 @@ import torch.fx.experimental._config
 from torch._dynamo import pgo
 from torch._dynamo import utils as dynamo_utils
 from torch._dynamo.exc import (
+    BackendCompilerFailed,
     ShortenTraceback,
     SkipFrame,
     TensorifyScalarRestartAnalysis,
@@ -54,6 +55,7 @@ __all__ = [
     "UNSET",
     "AOTAutogradCache",
     "AOTAutogradCacheInfo",
+    "BackendCompilerFailed",
     "BoxedBool",
     "BoxedDeviceIndex",
     "BundledAOTAutogradResult",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,4 +64,8 @@ def count_as_compiled(graph: Any) -> None:
     """Keep torch's own counters as they would be after a compile."""
     CachedMetricsHelper.apply_deltas(graph.metrics_deltas)
     counters["inductor"] += graph.counter_deltas
+    # Who asks for the code (`run_and_get_code`) has imported it.
+    lowering: Any = getattr(sys.modules.get("torch._inductor.graph"), "GraphLowering", None)
+    if (save := getattr(lowering, "save_output_code", None)) is not None:
+        save(graph.source_code)
     output_code_log.debug("Output code (from warmgraph): \n%s", graph.source_code)

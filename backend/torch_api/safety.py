@@ -40,6 +40,9 @@ _FUNCTIONS = (
     "torch.nn.attention._sdpa_kernel",
     "torch._dynamo.utils.numpy_attr_wrapper",
     "torch._check",  # stays in the graph before 2.13
+    "torch._refs.tensor",  # what Dynamo makes of `torch.tensor(x.shape[0])`, where the size varies
+    # `torch.LongTensor([2, 3])`: as `torch.Tensor`, which torch lets pass
+    *(f"torch.{kind}Tensor" for kind in "BFloat16 Bool Byte Char Double Float Half Int Long Short".split()),
     *(
         f"torch._functorch.predispatch.{name}"
         for name in """

@@ -35,6 +35,7 @@ _FORGET_SECONDS = 3600.0
 PAUSE_SECONDS = 2.0  # that a server may take for a fork, a failover within one host, a stalled disk
 _GRACE_SECONDS = 0.09  # with the deadline of the first request, what a dead server may cost a process
 _TICK = 0.02
+_AGAIN_SECONDS = 60.0
 
 _told: set[tuple[str, str]] = set()  # (tier, use) warned of in this process, over all caches
 
@@ -65,6 +66,7 @@ class Health:
         self._lock = fork_safe_lock()
         self._sick: dict[tuple[str, Use], _Sickness] = {}
         self._answered: set[str] = set()  # tiers that were read once
+        self._bridged: dict[str, float] = {}  # when a tier was back, of those waited for
         self._grace = _GRACE_SECONDS
         self._failures: dict[tuple[str, Use], tuple[int, float]] = {}  # of callers who waited: how many, the last
         reset_in_child(self)
@@ -127,13 +129,15 @@ class Health:
     def bridge(self, tier: str) -> None:
         """Before work that is dear: wait while a silent tier may be back at once. Returns when it answers, or may not.
 
-        One that has answered this process may only have paused: that is waited for, once in each outage. One that never
-        did is not waited for but while a probe is under way, for a moment in the life of a process.
+        One that has answered this process may only have paused: that is waited for, once in each outage. Not where it
+        was waited for a moment ago: it answers probes, and no look-up. One that never answered is not waited for but
+        while a probe is under way, for a moment in the life of a process.
         """
         while (left := self._bridgeable(tier)) > 0:
             if tier not in self._answered:
                 self._grace -= _TICK
             elif self._probe_once(tier, "read") is None:
+                self._bridged[tier] = self._clock()
                 return
             time.sleep(min(left, _TICK))
 
@@ -144,6 +148,8 @@ class Health:
             if sick is None or tier not in self._probes or not isinstance(sick.error, StoreSilent):
                 return 0.0
             if tier in self._answered:
+                if sick.since - self._bridged.get(tier, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
+                    return 0.0
                 return sick.since + PAUSE_SECONDS - self._clock()
             return self._grace if sick.probing else 0.0
 

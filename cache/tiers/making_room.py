@@ -32,7 +32,12 @@ class MakingRoom:
 
     def _look_if_due(self, store: DiskStore, size: int, *, failed: bool) -> None:
         try:
-            if self._may_be_full() if failed else store.is_due(size, self._max_size // 20):
+            due = self._may_be_full() if failed else store.is_due(size, self._max_size // 20)
+        except StoreUnavailable as error:  # of its own small file; whether results can be written, who writes one sees
+            logger.debug("whether to look at the size of cache tier %s is not known: %s", store.name, error)
+            return
+        try:
+            if due:
                 report = store.keep_within(self._max_size, self._max_files)
                 if report is not None:
                     logger.info("cache tier %s was over its bounds: %s", store.name, report)

@@ -353,3 +353,45 @@ for entry in ("gives", "of_object"):
     put(f"members: {entry}, another default", MEMBERS, entry, edit=("= Mode.ONE", "= Mode.TWO"))
 put("members: what is left over", MEMBERS, "given_over", edit=("B = 2", "B = 2\n    C = 4"))
 put("members: another name", MEMBERS, "given_over", edit=("    B = 2", "    C = 4\n    B = 2"))
+
+# Combinations that are more than Python makes of them: of a process's own.
+COMBINED = """
+import enum, os
+class Perm(enum.Flag):
+    R = 1
+    W = 2
+    X = 4
+    @classmethod
+    def _missing_(cls, value):
+        made = super()._missing_(value)
+        made.scale = 10.0 * made._value_ * float(os.environ.get("WG_COMBINED", "1"))
+        return made
+class Marked(enum.IntFlag):
+    R = 1
+    W = 2
+PERM = [Perm.R | Perm.W]
+MARKED = Marked.R | Marked.W
+MARKED.scale = 3.0
+def made(x): return x + 1, Perm.R | Perm.W
+def of_made(x):
+    found = Perm.R | Perm.W
+    return x * found.scale
+def of_marked(x): return x * (Marked.R | Marked.W).scale
+def over(x):
+    found = ~Perm.R & Perm.W | Perm.X
+    torch._dynamo.graph_break()
+    return x * found.scale
+import torch
+"""
+
+
+def _rescaled(scene):
+    """Other attributes on what was made."""
+    perm = scene.m.Perm
+    for one in (scene.m.MARKED, perm.R | perm.W, perm.W | perm.X):
+        one.scale = 7.0
+
+
+for entry in ("of_made", "of_marked"):
+    put(f"flags: {entry}, an attribute on a combination", COMBINED, entry, change=_rescaled, after=False)
+put("flags: over, made while traced", COMBINED, "over", change=_rescaled, after=False, refused="_missing_")

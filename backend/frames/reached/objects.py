@@ -35,6 +35,7 @@ from ..held import (
     Descriptors,
     attributes_of,
     is_environment,
+    lasting_members,
     said_as_a_whole,
     slots_of,
 )
@@ -211,8 +212,7 @@ def _class(walk: Walking, cls: Any) -> Iterator[str]:
         if key in BOOKKEEPING or key.startswith(_GENERATED) or (key == "__doc__" and key not in walk.asked):
             continue
         if key == "_value2member_map_" and issubclass(cls, enum.Flag):  # combinations are put there when they are made
-            members = [one for one in dict.values(value) if one._name_ in vars(cls)["_member_map_"]]
-            yield f"{key}={[walk.ref(one, one._name_) for one in members]}"
+            yield f"{key}={[walk.ref(one, one._name_) for one in lasting_members(cls)]}"
         elif everything or key in walk.asked or key in _BY_TORCH or key.startswith("__"):
             yield f"{key}={walk.ref(value, key)}"
 

@@ -52,6 +52,7 @@ _REPORTING = (
     warnings._showwarnmsg.__code__,  # type: ignore[attr-defined]
     inspect.getmodule.__code__,
 )
+_REPORTS = frozenset(map(id, _REPORTING))
 
 
 @contextlib.contextmanager
@@ -125,7 +126,7 @@ def _profiled() -> Watching:
 def _only_reports(stats: Sequence[Any]) -> set[int]:
     """Ids of code that was only called to write a log line or a warning. stats: of the profiler, who called whom."""
     called = {id(entry.code): entry for entry in stats}
-    first = {id(code) for code in _REPORTING} & called.keys()
+    first = set(_REPORTS & called.keys())
     found, waiting = set[int](), [*first]
     while waiting:
         inner = {id(one.code) for one in called[waiting.pop()].calls or ()} & called.keys()
@@ -144,8 +145,8 @@ def _only_reports(stats: Sequence[Any]) -> set[int]:
 def _reports_around(frame: types.FrameType | None) -> int:
     """How many log lines and warnings are being written by what called this."""
     count = 0
-    while frame is not None:
-        count += any(frame.f_code is code for code in _REPORTING)
+    while frame is not None:  # some hundred, for each of the user's functions that run: by ids, code is slow to hash
+        count += id(frame.f_code) in _REPORTS
         frame = frame.f_back
     return count
 
@@ -248,7 +249,7 @@ def _is_of_polynomials(code: types.CodeType) -> bool:
     """Whether sympy made it, for polynomials of so many variables: where torch simplifies what it knows of sizes."""
     of_sympy: Any = sys.modules.get("sympy.polys.monomials")
     operation = code.co_name.removeprefix("monomial_")
-    if of_sympy is None or not hasattr(of_sympy.MonomialOps, operation):
+    if of_sympy is None or operation[:1] == "_" or not hasattr(of_sympy.MonomialOps, operation):
         return False
     counts = range(1, min(len(code.co_varnames), 100))  # it has a variable for each at least
     return any(getattr(of_sympy.MonomialOps(count), operation)().__code__ == code for count in counts)
