@@ -54,6 +54,37 @@ def a_buffer_made_in_a_graph(way):
 
 
 @case()
+def tensors_of_sizes(way):
+    """`torch.tensor(x.shape[0])`, of a size that varies: Dynamo puts another function of torch's there."""
+
+    def function(x):
+        return x * torch.tensor(x.shape[0]), torch.tensor(x.shape, dtype=torch.float32)
+
+    compiled = way.compile(function, dynamic=True)
+    return [compiled(numbers()), compiled(numbers(5))]
+
+
+@case()
+def constructors_by_dtype(way):
+    """`torch.LongTensor([0, 2])` and its kin, as older code has them."""
+
+    def function(x):
+        return x[torch.LongTensor([0, 2])], torch.FloatTensor([1, 2]) + x[:1, :2], torch.BoolTensor([True, False])
+
+    return way.compile(function)(numbers())
+
+
+@case()
+def operators_on_numbers_alone(way):
+    """Results that no tensor went into."""
+
+    def function(x):
+        return torch.add(x.shape[0], 3), torch.div(1024, 100), x + 1
+
+    return [way.compile(function)(numbers()), way.compile(function, dynamic=True)(numbers(5))]
+
+
+@case()
 def methods_called_as_functions(way):
     """`torch.Tensor.split(x, 2)`: of those that Python wrote, and of those of C."""
 

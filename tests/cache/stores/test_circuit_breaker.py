@@ -350,6 +350,24 @@ def test_an_outage_is_bridged_once(health: Health, clock: Clock, probe: Probe) -
     assert not health.usable("far", "read")
 
 
+def test_who_answers_probes_alone_is_bridged_once(health: Health, clock: Clock, probe: Probe) -> None:
+    """A server from which small answers come, and no large ones: each look-up fails, each probe works."""
+    health.worked("far", "read")
+    probe.error = None
+    for _ in range(10):
+        clock.now += 0.15
+        if health.usable("far", "read"):
+            health.failed("far", "read", StoreSilent("no answer"))
+        health.bridge("far")
+    assert probe.asked == ["read"]
+    assert not health.usable("far", "read")
+    clock.now += 3600
+    health.worked("far", "read")
+    health.failed("far", "read", StoreSilent("no answer"))
+    health.bridge("far")
+    assert len(probe.asked) == 2, "a pause an hour later is another one"
+
+
 def test_who_never_answered_is_not_bridged(health: Health, probe: Probe) -> None:
     """A server that is off costs a process its first deadline. One that refuses has said so, and may go on."""
     health.failed("far", "read", StoreSilent("no answer"))

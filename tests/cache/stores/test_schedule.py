@@ -76,3 +76,15 @@ def test_what_is_fetched_makes_room(opener: Any, make: SimpleNamespace, tmp_path
                 os.utime(path, (then + number, then + number))
     assert near.usage().bytes <= 4 * one
     assert DiskStore(opener.root).usage().entries == 8, "where it only reads, nothing is removed"
+
+
+def test_publishing_goes_on_where_the_size_is_not_known(opener: Any, make: SimpleNamespace) -> None:
+    """The note on a folder's size cannot be read; its results can be written all the same."""
+    place = DiskStore(opener.root).layout.size_looked_at
+    place.mkdir(parents=True)
+    cache = opener()
+    for number in range(3):
+        cache.publish(make.draft(number), make.contents(number))
+        assert cache.flush()
+    assert cache.health() == {}
+    assert DiskStore(opener.root).usage().entries == 3

@@ -1,0 +1,65 @@
+"""What a program sees of a compile beside its results: with warmgraph, cold and warm, as with Inductor."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import json, os, sys, torch
+from torch._inductor.utils import run_and_get_code
+from warmgraph.cache import journal_dir, read, settings
+
+def code_of(backend):
+    return run_and_get_code(torch.compile(lambda x: x.sin() + x.cos(), backend=backend), torch.arange(4.0))[1]
+
+def gathers(x, places):  # Inductor cannot compile its backward, which nobody runs here
+    return torch.gather(x, 1, places, sparse_grad=True) * 2
+
+def gathered(backend):
+    given = torch.arange(6.0).reshape(2, 3).requires_grad_(), torch.zeros(2, 1, dtype=torch.int64)
+    return torch.compile(gathers, backend=backend)(*given).tolist()
+
+def does_not_compile(backend):
+    compiled = torch.compile(lambda x: torch.ops.aten.mm(x, x), backend=backend)
+    try:
+        return compiled(torch.ones(2, 3, requires_grad=True)).tolist()
+    except Exception as error:
+        return type(error).__name__
+
+def all_of(backend):
+    torch._dynamo.reset()
+    return [len(code_of(backend)), gathered(backend), does_not_compile(backend)]
+
+found = all_of("warmgraph")
+events = [event for event in read(journal_dir(settings())) if event["pid"] == os.getpid()]
+kinds = ("hit", "miss", "bypass", "failed")
+told = [[event["outcome"], event["detail"]] for event in events if event["outcome"] in kinds]
+print(json.dumps({"found": found, "right": all_of("inductor"), "told": told}))
+"""
+
+
+@pytest.fixture
+def run(environment, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    held = environment() | {"WARMGRAPH_STRICT": "0", "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
+
+    def once():
+        command = [sys.executable, "program.py"]
+        done = subprocess.run(command, env=held, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return once
+
+
+def test_code_of_hits_and_backwards_that_nobody_runs(run):
+    cold, warm = run(), run()
+    assert cold["found"] == cold["right"] == warm["found"] == warm["right"]
+    assert cold["found"][0] == 1
+    assert [one for one, _ in cold["told"]] == ["miss", "bypass"]
+    assert [one for one, _ in warm["told"]] == ["hit", "bypass"]
+    assert "its backward does not compile" in warm["told"][1][1]
