@@ -168,8 +168,8 @@ def _member(content: Plain) -> Any:
     cls, name = map(from_plain, content)
     if type(name) is int and issubclass(cls, enum.Flag):  # a combination, by its number; runs nothing of the program's
         found = vars(cls)["_value2member_map_"].get(name)
-        python = enum.Flag._missing_.__func__  # type: ignore[attr-defined]
-        if found is None and getattr(cls._missing_, "__func__", None) is python:
+        python: Any = enum.Flag._missing_.__func__  # type: ignore[attr-defined]
+        if found is None and getattr(cls._missing_, "__func__", cls) is python:
             found = python(cls, name)
     else:
         found = vars(cls).get("_member_map_", {}).get(name) if type(name) is str else None
