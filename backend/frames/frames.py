@@ -160,8 +160,9 @@ class Frames(Struct):
         except Exception as error:
             report.given_up = why_given_up(error, frame)
             if report.given_up is not None:
-                record = partial(self._given_up, error, frame, seen, report, keyed, against)
-                if self._try(report, "record", record) is None:
+                # No name for it: the error's traceback holds this frame, and nothing would go before a collection.
+                made = self._try(report, "record", partial(self._given_up, error, frame, seen, report, keyed, against))
+                if made is None:
                     report.not_restorable()
                 raise
             if self.engine.settings.strict or not may_be_ours(error):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 PROGRAM = """
-import json, os, torch
+import gc, json, os, torch, weakref
 from warmgraph.cache import journal_dir, read, settings
 torch._inductor.config.fallback_by_default = True
 
@@ -28,6 +28,15 @@ def whole(x):
         torch._dynamo.graph_break()
     return x
 
+def frees(x):
+    gc.collect()
+    gc.disable()
+    torch.compile(loop, backend="warmgraph")(x)
+    return weakref.ref(x)
+
+assert frees(torch.arange(4.0))() is None, "the error of the graph break keeps what the frame held"
+gc.enable()
+torch._dynamo.reset()
 x = torch.arange(4.0)
 found = [torch.compile(loop, backend="warmgraph")(x).tolist()]
 found.append(torch.compile(loop, backend="warmgraph")(torch.arange(6.0)).tolist())

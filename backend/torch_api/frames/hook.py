@@ -162,9 +162,13 @@ _NOTHING = (lambda: None).__code__  # no bytecode was made
 def give_up(restored: Any, why: str) -> NoReturn:
     """Have Dynamo run the frame as it is from now on."""
     restored.undo()
+    raise _skipping(why, restored.tracer_output)
+
+
+def _skipping(why: str, tracer_output: Any) -> SkipFrame:
     error = SkipFrame(why)
-    error._torch_dynamo_tracer_output = restored.tracer_output
-    raise error
+    error._torch_dynamo_tracer_output = tracer_output
+    return error
 
 
 def inlines_torch_function(graph: Any) -> bool:
