@@ -42,7 +42,7 @@ from .format.keyring import Keyring, SigningKey, new_key, new_pair, parse_keys
 from .format.revocations import Revocation, Revocations, statement
 from .format.seal import Signer, Verifier, seal, signer_of, unseal
 from .journal.counts import Counts, Tally, summarise
-from .journal.events import ONE_DEVICE, Event, EventDict, Outcome, decode_event
+from .journal.events import NOT_COMPILED, ONE_DEVICE, Event, EventDict, Outcome, decode_event
 from .journal.journal import Journal, Reading, read
 from .journal.process import as_plain, flush, record, stats, watch_events
 from .journal.tail import FolderTail
@@ -113,6 +113,7 @@ __all__ = [
     "MemoryStore",
     "Miss",
     "Mode",
+    "NOT_COMPILED",
     "ONE_DEVICE",
     "ONLY_CHECKS",
     "OnPublished",

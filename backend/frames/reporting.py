@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from msgspec import Struct, field
-from warmgraph.cache import Event, Journal, Outcome, Reason
+from warmgraph.cache import NOT_COMPILED, Event, Journal, Outcome, Reason
 
 from ..reporting.report import Place, tell, timed
 
@@ -61,7 +61,7 @@ class FrameReport(Struct):
         log.info("traced %s; it is not restorable: %s", self.place, self.refused)
 
     def _uncompiled(self) -> str | None:
-        return None if self.given_up is None else f"not compiled: {self.given_up}"
+        return None if self.given_up is None else f"{NOT_COMPILED}{self.given_up}"
 
     def verified(self, kept: Any, why: str | None) -> None:
         """A restored frame was traced as well. why: None when the records are the same."""

@@ -15,6 +15,7 @@ from ..stores.disk.files import host_name
 
 MAX_LINE_BYTES = 2**20
 ONE_DEVICE = "for one device of several: "  # how the detail begins of a miss that no rank on another device shares
+NOT_COMPILED = "not compiled: "  # how it begins of a frame that Dynamo gives up, and runs as it is
 _STARTED = clock.time()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from warmgraph.cache import EventDict, Reason, journal_dir, settings
+from warmgraph.cache import NOT_COMPILED, EventDict, Reason, journal_dir, settings
 
 from ..journal import moment
 from ..output import ago, epilog, json_option, plain, print_json, seconds, talk
@@ -182,6 +182,15 @@ def _tell_run(run: Run, found: Sequence[Explanation], place: Path) -> None:
     if frames:
         why = "; ".join(f"{detail:.120}" for detail, _ in frames.most_common(2)) + "; ..." * (len(frames) > 2)
         talk(f"{frames.total()} frames are traced in each process (docs/frames.md, explain --all): {why}")
+    left = Counter(
+        f"{event['detail'].removeprefix(NOT_COMPILED)} in {event['function']}"
+        for event in run.events
+        if event["detail"] is not None and event["detail"].startswith(NOT_COMPILED)
+    )
+    if left:
+        why = "; ".join(f"{one:.120}" for one, _ in left.most_common(3)) + "; ..." * (len(left) > 3)
+        count = f"{len(left)} frame{'s' * (len(left) > 1)}"
+        talk(f"{count} not compiled, since Dynamo cannot (TORCH_LOGS=graph_breaks says where): {why}")
 
 
 def _print_all(found: Sequence[Explanation], everything: bool) -> None:

@@ -243,6 +243,15 @@ def test_a_wrong_result_is_told_and_a_right_one_is_not(run: Any, journaled: Any)
     assert "their results differ: it was set aside: output 0" in one["cause"]
 
 
+def test_frames_that_are_not_compiled_are_told(run: Any, journaled: Any) -> None:
+    """Dynamo runs them as they are: no miss, and the user wants to know."""
+    for outcome, reason in (("traced", "absent"), ("restored", None)):
+        journaled(outcome, reason=reason, key=f"wg1{7:064x}", detail="not compiled: graph break in loop", **PLACE)
+    told = run("explain").err
+    why = f"graph break in loop in {PLACE['function']}"
+    assert f"1 frame not compiled, since Dynamo cannot (TORCH_LOGS=graph_breaks says where): {why}" in told
+
+
 def test_frames_that_cannot_be_restored_are_counted_and_listed_when_asked(run: Any, journaled: Any) -> None:
     """They are no miss: each process traces them. A frame of which something moved is told by itself."""
     for number in range(3):
