@@ -139,8 +139,10 @@ def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> N
 def why_given_up(error: Exception, frame: Frame) -> str | None:
     """Of a trace after which Dynamo runs the frame as it is from now on (a graph break in a loop).
 
-    None where the program is told of the error.
+    None where the program is told of the error, and (since 2.15) where it is for this call only.
     """
+    if getattr(error, "frame_exec_strategy", None) is not None or not getattr(error, "apply_to_code", True):
+        return None
     traced = getattr(error, "_torch_dynamo_tracer_output", None)
     if type(error) is not Unsupported or frame.one_graph or getattr(traced, "error_on_graph_break", True):
         return None
