@@ -77,16 +77,19 @@ _INDUCTOR = {
 }
 
 
+_FILLED_BY = {"torch._inductor.ops_handler": "torch._inductor.lowering"}  # until then it has torch's entries in part
+
+
 def inductor_is_imported() -> bool:
     """Whether any of Inductor's tables exists: it takes a second to import, and a hit does without it."""
-    return any(module in sys.modules for module in _INDUCTOR)
+    return any(_FILLED_BY.get(module, module) in sys.modules for module in _INDUCTOR)
 
 
 def inductor_tables() -> dict[str, dict[Any, Any] | list[Any]]:
     """Tables that Inductor has besides, of what is imported of it; a set as the table that torch keeps it in."""
     found: dict[str, dict[Any, Any] | list[Any]] = {}
     for module, names in _INDUCTOR.items():
-        for name in names:
+        for name in names if _FILLED_BY.get(module, module) in sys.modules else ():
             table = getattr(sys.modules.get(module), name, None)
             table = getattr(table, "_dict", table)
             if isinstance(table, (dict, list)):
