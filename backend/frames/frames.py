@@ -64,11 +64,10 @@ class Frames(Struct):
         if sampled:
             restored.undo()
             return self._traced(frame, trace, report, keyed, against=kept)
-        if isinstance(why := kept.record.code, str):
-            report.given_up = why
-            report.restored(kept)
-            give_up(restored, why)
+        report.given_up = kept.record.given_up
         report.restored(kept)
+        if report.given_up is not None:
+            give_up(restored, report.given_up)
         return restored
 
     def _first_that_fits(

@@ -76,6 +76,11 @@ class Record(Struct):
     error_on_graph_break: bool
 
     @property
+    def given_up(self) -> str | None:
+        """Why Dynamo runs the frame as it is; None where it made code of it."""
+        return self.code if isinstance(self.code, str) else None
+
+    @property
     def is_dynamic(self) -> bool:
         """Whether a size or a number in it may vary."""
         return bool(self.shape[0]) or any(None in [*size, *stride] for _, size, stride, _ in self.sizes)

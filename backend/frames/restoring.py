@@ -129,7 +129,7 @@ def _placing(record: Record, frame: Frame, rename: dict[str, str]) -> Place:
 
 
 def _code(record: Record, frame: Frame, rename: dict[str, str]) -> types.CodeType:
-    return frame.code if isinstance(record.code, str) else code_from_plain(record.code, rename)
+    return frame.code if record.given_up is not None else code_from_plain(record.code, rename)
 
 
 def _import(record: Record, frame: Frame) -> None:

@@ -356,7 +356,7 @@ put("members: another name", MEMBERS, "given_over", edit=("    B = 2", "    C = 
 
 # Combinations that are more than Python makes of them: of a process's own.
 COMBINED = """
-import enum, os
+import enum
 class Perm(enum.Flag):
     R = 1
     W = 2
@@ -364,7 +364,7 @@ class Perm(enum.Flag):
     @classmethod
     def _missing_(cls, value):
         made = super()._missing_(value)
-        made.scale = 10.0 * made._value_ * float(os.environ.get("WG_COMBINED", "1"))
+        made.scale = 10.0 * made._value_
         return made
 class Marked(enum.IntFlag):
     R = 1
@@ -372,7 +372,6 @@ class Marked(enum.IntFlag):
 PERM = [Perm.R | Perm.W]
 MARKED = Marked.R | Marked.W
 MARKED.scale = 3.0
-def made(x): return x + 1, Perm.R | Perm.W
 def of_made(x):
     found = Perm.R | Perm.W
     return x * found.scale

@@ -54,7 +54,7 @@ def changes() -> tuple[dict[str, str], dict[str, Any]]:
     _begin()
     whole = inductor_is_imported()
     found = [_base(), patched_functions(_clean), _growing(), _operators(), _rules(), _libraries(), _sharding()]
-    found += [_accesses()] if kernel_accesses() else []
+    found.append(_accesses())
     if whole:
         found += [_inductor(), foreign_patterns(_clean)]
     if len(found) != len(_last[0]) or not all(map(is_, found, _last[0])):  # what has not changed is the same
@@ -89,7 +89,7 @@ def import_inductor() -> None:
 
 def tables_of_inductor() -> dict[str, str]:
     """The digest of each of Inductor's tables that is imported, as far as it holds torch's own."""
-    found: dict[str, str] = _inductor()[0] | (_accesses()[0] if kernel_accesses() else {})
+    found: dict[str, str] = _inductor()[0] | _accesses()[0]
     return found
 
 
@@ -161,6 +161,11 @@ def _split(tables: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
                 lines.append(f"{_target(target)} {_identity(function, texts)}")
         digests[name] = sha256_hex("\n".join(sorted(lines)).encode())[:32]
     return digests, others
+
+
+def _split_accesses() -> tuple[dict[str, str], dict[str, Any]]:
+    rows = {name: [*vars(one).items()] for name, one in kernel_accesses().items()}
+    return _split({"accesses": rows} if rows else {})
 
 
 _NEVER_FOLDED = "_inductor.constant_folding._dont_constant_fold"  # torch adds nothing here
@@ -273,10 +278,7 @@ _sharding = _Read(
     lambda: _state_of([*sharding_rules().values(), sharding_handlers()]),
 )
 _rules = _Read(lambda: _foreign_in({"rules for fakes": fake_rules()}), lambda: _state_of([fake_rules().values()]))
-_accesses = _Read(
-    lambda: _split({"accesses": {name: [*vars(one).items()] for name, one in kernel_accesses().items()}}),
-    lambda: _state_of([kernel_accesses()]),
-)
+_accesses = _Read(_split_accesses, lambda: _state_of([kernel_accesses()]))
 _kernels = _Read(kernels_from_outside, state_of_kernels)
 _operators = _Read(_thousands.read, _thousands.state)
 _libraries = _Read(
