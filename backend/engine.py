@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from torch.fx import GraphModule
 from warmgraph.cache import Cache, Entry, Flight, Hit, Journal, Miss, Reason, Settings
-from warmgraph.hashing import Key, Uncacheable, key_of
+from warmgraph.hashing import Uncacheable, key_of
 
 from .artifact.guards import evaluate_guards
 from .artifact.load import load, mutated_by
@@ -60,7 +60,7 @@ class Engine(Struct):
         strict = self.settings.strict
         choices = KeptChoices(self.cache, report)
         with patched_settings(patches), watching(gm, report.skipped, choices, strict=strict), ddp.backwards_at_once():
-            found = attempt("hash", self.settings.strict, self._key, gm, inputs, report)
+            found = attempt("hash", self.settings.strict, self._request, gm, inputs, patches, report)
             if isinstance(found, Failure):
                 report.failed(Reason.INTERNAL, found)
                 return self.compiler.compile(gm, inputs, patches, report.skipped)
@@ -69,19 +69,22 @@ class Engine(Struct):
                     run = self.compiler.compile(gm, inputs, patches, report.skipped)
                 report.bypass(found.value.reason, found.value.detail)
                 return run
-            return self._through_cache(Request(found.value, gm, inputs, patches, report))
+            return self._through_cache(found.value)
 
-    def _key(self, gm: GraphModule, inputs: Sequence[Any], report: Report) -> Key | Bypass:
+    def _request(
+        self, gm: GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], report: Report
+    ) -> Request | Bypass:
         with report.phase("hash"):
             refusal = refusal_of(gm, inputs) or self.compiler.refusal()
             if refusal is not None:
                 return refusal
             try:
-                key = key_of(gm, inputs, key_context(gm, inputs, self.compiler.name, self.compiler.settings()))
+                context = key_context(gm, inputs, self.compiler.name, self.compiler.settings())
+                key = key_of(gm, inputs, context)
             except Uncacheable as unknown:
                 return Bypass(Reason(unknown.cause.value), str(unknown))
         report.key(key)
-        return key
+        return Request(key, gm, inputs, patches, report, context.code)
 
     def _through_cache(self, request: Request) -> Run:
         found = self._find(request)

@@ -30,13 +30,17 @@ class Bypass(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """This graph of this call, under its key: what Dynamo handed over, and where it is told what became of it."""
+    """This graph of this call, under its key: what Dynamo handed over, and where it is told what became of it.
+
+    code: what the key says of code outside torch (`key/custom_code.py`).
+    """
 
     key: Key
     gm: GraphModule
     inputs: Sequence[Any]
     patches: Mapping[str, Any]
     report: Report
+    code: Mapping[str, Any] = {}
 
 
 class Compiled(Struct, frozen=True):

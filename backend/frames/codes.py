@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import dis
+import functools
 import itertools
 import marshal
 import random
@@ -144,30 +145,33 @@ def users_code(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> list[types.
 def looked_names(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> set[str]:
     """Names of which code of the user's may ask whether they are there: by `hasattr`, by `getattr`, or in a `try`."""
     whole = [(code, *nested(code)) for code in users_code(codes)]
-    looking = [one for one in itertools.chain(*whole) if _LOOKS & {*one.co_names} or _handles_errors(one)]
+    looking = [one for one in itertools.chain(*whole) if _LOOKS & {*one.co_names} or _instructions_say(one)[0]]
     return asked_names(looking)
 
 
 _LOOKS = frozenset(("hasattr", "getattr"))
 
 
-def _handles_errors(code: types.CodeType) -> bool:
-    return any(one.opname in ("SETUP_FINALLY", "PUSH_EXC_INFO") for one in dis.get_instructions(code))
-
-
 def compares_identity(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> bool:
     """Whether code of the user's asks by `is` for anything but None, True and False. codes: with their globals."""
-    for outer in users_code(codes):
-        for code in (outer, *nested(outer)):
-            for before, this in itertools.pairwise(dis.get_instructions(code)):
-                if this.argval in _IDENTITY:  # operator.is_
-                    return True
-                if this.opname == "IS_OP" and not (before.opname == "LOAD_CONST" and before.argval in (None, True)):
-                    return True
-    return False
+    return any(_instructions_say(code)[1] for outer in users_code(codes) for code in (outer, *nested(outer)))
 
 
-_IDENTITY = ("is_", "is_not")
+@functools.lru_cache(maxsize=1 << 14)  # most code is traced through in many frames
+def _instructions_say(code: types.CodeType) -> tuple[bool, bool, frozenset[str]]:
+    """Whether it handles errors, whether it compares identities (`compares_identity`), and which modules it imports."""
+    handles = compares = plain = False
+    imported = set()
+    for this in dis.get_instructions(code):
+        handles |= this.opname in ("SETUP_FINALLY", "PUSH_EXC_INFO")
+        compares |= this.argval in _IDENTITY or (this.opname == "IS_OP" and not plain)
+        plain = this.opname == "LOAD_CONST" and this.argval in (None, True)
+        if this.opname == "IMPORT_NAME":
+            imported.add(str(this.argval))
+    return handles, compares, frozenset(imported)
+
+
+_IDENTITY = ("is_", "is_not")  # of `operator`
 
 
 def _is_shuffled(value: Any) -> bool:
@@ -197,13 +201,8 @@ def _fields(text: str) -> Iterator[str]:
 
 def imported_names(codes: Mapping[types.CodeType, Mapping[str, Any]]) -> set[str]:
     """Modules that code of the user's imports while it runs. codes: with their globals."""
-    return {
-        str(one.argval)
-        for outer in users_code(codes)
-        for code in (outer, *nested(outer))
-        for one in dis.get_instructions(code)
-        if one.opname == "IMPORT_NAME"
-    }
+    inner = (code for outer in users_code(codes) for code in (outer, *nested(outer)))
+    return {name for code in inner for name in _instructions_say(code)[2]}
 
 
 # -- what gives something else in each process, or each time, and is folded in where a frame is traced

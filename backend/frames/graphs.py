@@ -29,6 +29,7 @@ from ..cudagraphs.listening import watching
 from ..cudagraphs.watching import names_of
 from ..key.compiler_settings import patched_settings
 from ..key.context import key_context
+from ..key.custom_code import custom_operators
 from ..reporting.report import Place, Report
 from ..torch_api import cudagraph_trees as cudagraphs
 from ..torch_api.compile import input_sources
@@ -92,7 +93,9 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         raise Refused(f"its graph runs on {', '.join(devices)}")
     _refuse_policy(devices)
     operators = sorted(in_graphs(gm))
-    around, own = _around(compiler, _calling(operators), devices), request.key.digests()
+    alone = _calling(operators)
+    same = custom_operators(alone).keys() == custom_operators(gm).keys()
+    around, own = _around(compiler, alone, devices, request.code if same else None), request.key.digests()
     if different := [name for name in _AROUND if own[name] != around[name]]:
         raise Refused(f"its graph's key says more than a frame's can: {', '.join(different)}")
     return {
@@ -209,9 +212,14 @@ def operators_left(ran: set[str], references: Iterable[Mapping[str, Any]]) -> di
     return {name: plain_operator(name) for name in sorted(ran - kept)}
 
 
-def _around(compiler: Compiler, gm: GraphModule, devices: Sequence[str]) -> dict[str, str]:
-    """Digests of the parts around a graph, of one on these devices that does nothing else. Settings must be patched."""
-    context = key_context(gm, [], compiler.name, compiler.settings())
+def _around(
+    compiler: Compiler, gm: GraphModule, devices: Sequence[str], code: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """Digests of the parts around a graph, of one on these devices that does nothing else. Settings must be patched.
+
+    code: what is known of code outside torch, which takes long to look at where packages replace torch's functions.
+    """
+    context = key_context(gm, [], compiler.name, compiler.settings(), code)
     digests = key_of(gm, [], replace(context, devices=[*map(torch.device, devices)])).digests()
     return {name: digests[name] for name in _AROUND}
 

@@ -22,11 +22,16 @@ from .triton_kernels import triton_kernel
 
 
 def key_context(
-    gm: GraphModule, inputs: Sequence[Any], backend: str, settings: Mapping[str, Any] | None = None
+    gm: GraphModule,
+    inputs: Sequence[Any],
+    backend: str,
+    settings: Mapping[str, Any] | None = None,
+    code: Mapping[str, Any] | None = None,
 ) -> KeyContext:
     """Everything for `hashing.key_of` beside the graph and its inputs. Settings must be patched already.
 
-    settings: what reaches this backend's code beside the settings that reach all.
+    settings: what reaches this backend's code beside the settings that reach all. code: what `custom_code` said of a
+    graph with the same operators, to be taken as it was then.
     """
     env = compat.shape_env(inputs)
     again, in_force = is_specialized(gm, env), settings_in_force()
@@ -40,7 +45,7 @@ def key_context(
             **places.rank_in_code(),
             **({"compiled autograd": True} if in_region() else {}),
         },
-        code=custom_code(gm),
+        code=custom_code(gm) if code is None else code,
         symbol=functools.partial(compat.symbol_facts, env),
         resolve=_resolve,
         fresh=compat.fresh_fake,

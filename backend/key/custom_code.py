@@ -42,12 +42,17 @@ def custom_code(gm: GraphModule) -> dict[str, Any]:
     Raises Uncacheable.
     """
     found = _replacements()
-    for module in graph_modules(gm):
-        for node in module.graph.nodes:
-            for overload in operators.overloads(node.target):
-                if not _comes_with_torch(overload) and (name := overload.name()) not in found:
-                    found[name] = _describe_operator(overload)
+    for name, overload in custom_operators(gm).items():
+        if name not in found:
+            found[name] = _describe_operator(overload)
     return found
+
+
+def custom_operators(gm: GraphModule) -> dict[str, Any]:
+    """Those in a graph that do not come with torch, by name. Raises Uncacheable for one in a namespace of torch's."""
+    nodes = (node for module in graph_modules(gm) for node in module.graph.nodes)
+    called = (overload for node in nodes for overload in operators.overloads(node.target))
+    return {overload.name(): overload for overload in called if not _comes_with_torch(overload)}
 
 
 def _replacements() -> dict[str, Any]:

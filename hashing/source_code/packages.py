@@ -38,6 +38,7 @@ TABLES = ("_ATEN_OP_TABLE", "_TORCH_FN_TABLE")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _OF_INSTALLED = (".dist-info", ".egg-info")
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device)
+_SETTINGS = (*_PLAIN, enum.Enum)
 
 
 def _process_began() -> float:
@@ -69,9 +70,16 @@ def package_text(name: str) -> str | None:
         return None
     begins = (name.upper(), *_ENVIRONMENT.get(name, ()))
     told = {key: value for key, value in os.environ.items() if key.startswith(begins)}
-    around = encode([_beside(), sorted(told.items()), fact("accelerator"), list(_settings(name, places))])
-    loaded = sum(module.partition(".")[0] == name for module in list(sys.modules))
-    return f"{name} {version} {_digest(places, loaded)} among {hashlib.sha256(around.encode()).hexdigest()[:32]}"
+    modules = _modules_of(name)
+    around = encode([_beside(), sorted(told.items()), fact("accelerator"), list(_settings(modules, name, places))])
+    digest = hashlib.sha256(around.encode()).hexdigest()
+    return f"{name} {version} {_digest(places, len(modules))} among {digest[:32]}"
+
+
+def _modules_of(name: str) -> list[tuple[str, Any]]:
+    """Those of the package that are loaded, and what stands in the place of one, by their names."""
+    begins = f"{name}."
+    return sorted((key, held) for key, held in list(sys.modules.items()) if key == name or key.startswith(begins))
 
 
 def unfollowed_text(function: Any) -> str | None:
@@ -155,10 +163,11 @@ def _is_known_code(method: Any) -> bool:
 _METHODS = (types.MethodType, types.BuiltinMethodType)
 
 
-def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:
+def _settings(modules: Iterable[tuple[str, Any]], name: str, places: tuple[str, ...]) -> Iterator[str]:
     """Plain values in the package's modules, which a program may set. Raises Uncacheable for code put there."""
-    for module, held in list(sys.modules.items()):
-        if module.partition(".")[0] != name or held is None:
+    classes = set()  # each is looked at where it is found first: most modules hold classes of others
+    for module, held in modules:
+        if held is None:
             continue
         for key, value in sorted(vars(held).items()):
             if key.startswith("__"):
@@ -166,9 +175,11 @@ def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:
             if _is_plain(value) or (key.isupper() and type(value) in (dict, list) and _is_plain(_items(value))):
                 yield f"{module}.{key}={value!r}"
             elif isinstance(value, type) and (value.__module__ or "").partition(".")[0] == name:
-                for member, function in vars(value).items():
-                    where = f"{module}.{key}.{member}"
-                    yield from _put_there(where, getattr(function, "__func__", function), name, places)
+                if id(value) not in classes:
+                    classes.add(id(value))
+                    for member, function in vars(value).items():
+                        where = f"{module}.{key}.{member}"
+                        yield from _put_there(where, getattr(function, "__func__", function), name, places)
             else:
                 if module_of_class(type(value)).partition(".")[0] == name:  # DeepSpeed's accelerator
                     yield f"{module}.{key} is a {module_of_class(type(value))}.{type(value).__qualname__}"
@@ -177,17 +188,19 @@ def _settings(name: str, places: tuple[str, ...]) -> Iterator[str]:
 
 def _put_there(where: str, value: Any, name: str, places: tuple[str, ...]) -> Iterator[str]:
     """Text of a function that the package wrote; nothing for what it brought. Raises Uncacheable for code of others."""
+    if not isinstance(value, types.FunctionType) or value.__code__.co_filename.startswith(places):
+        return
     if (text := _written_text(value, name)) is not None:
         yield f"{where} {text}"
     else:
-        _refuse_put_there(where, value, name, places)
+        _refuse_put_there(where, value, name)
 
 
-def _written_text(value: Any, name: str) -> str | None:
+def _written_text(value: types.FunctionType, name: str) -> str | None:
     """A function by its code, in a module that the package itself wrote, of a template, into a folder for temporary
     files (torch_geometric's for each kind of layer). None for others.
     """
-    module = (getattr(value, "__module__", None) or "") if isinstance(value, types.FunctionType) else ""
+    module = value.__module__ or ""
     if (
         module.partition(".")[0] != name
         or getattr(sys.modules.get(module), "__file__", None) != value.__code__.co_filename
@@ -199,20 +212,18 @@ def _written_text(value: Any, name: str) -> str | None:
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, (*_PLAIN, enum.Enum)) or (type(value) is tuple and all(map(_is_plain, value)))
+    return isinstance(value, _SETTINGS) or (type(value) is tuple and all(map(_is_plain, value)))
 
 
 def _items(table: Any) -> tuple[Any, ...]:
     return tuple(table.items()) if type(table) is dict else tuple(table)
 
 
-def _refuse_put_there(where: str, value: Any, name: str, places: tuple[str, ...]) -> None:
-    if isinstance(value, types.FunctionType):
-        file = value.__code__.co_filename
-        module = value.__module__ or ""
-        generated = file.startswith("<") and (module.partition(".")[0] == name or module.startswith("namedtuple_"))
-        if not (generated or file.startswith(places) or comes_with_torch(file) or any(p in file for p in _INSTALLED)):
-            raise Uncacheable(f"{where} is not what {name} brought")
+def _refuse_put_there(where: str, value: types.FunctionType, name: str) -> None:
+    file, module = value.__code__.co_filename, value.__module__ or ""
+    generated = file.startswith("<") and (module.partition(".")[0] == name or module.startswith("namedtuple_"))
+    if not (generated or comes_with_torch(file) or any(folder in file for folder in _INSTALLED)):
+        raise Uncacheable(f"{where} is not what {name} brought")
 
 
 @functools.cache

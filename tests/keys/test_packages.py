@@ -190,6 +190,19 @@ def test_a_setting_of_a_known_package_is_in_the_text(library: Any, monkeypatch: 
     assert source_digest(library.asks, "f") != before
 
 
+def test_the_order_in_which_modules_of_a_package_were_loaded_says_nothing(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both hold a class and a setting."""
+    monkeypatch.setattr(sys.modules["wgpack"], "First", library.First, raising=False)
+    monkeypatch.setattr(sys.modules["wgpack"], "TUNES", 1, raising=False)
+    monkeypatch.setattr(library, "TUNES", 2, raising=False)
+    before = source_digest(library.asks, "f")
+    monkeypatch.setitem(sys.modules, "wgpack", sys.modules.pop("wgpack"))
+    assert [name for name in sys.modules if name.startswith("wgpack")] == ["wgpack.asking", "wgpack"]
+    assert source_digest(library.asks, "f") == before
+
+
 def test_what_a_user_registered_is_followed(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a table of a class, which a function of the package looks at."""
 

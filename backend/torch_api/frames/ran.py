@@ -145,10 +145,18 @@ def _only_reports(stats: Sequence[Any]) -> set[int]:
 def _reports_around(frame: types.FrameType | None) -> int:
     """How many log lines and warnings are being written by what called this."""
     count = 0
-    while frame is not None:  # some hundred, for each of the user's functions that run: by ids, code is slow to hash
+    while frame is not None:  # some hundred; by ids, code is slow to hash
         count += id(frame.f_code) in _REPORTS
         frame = frame.f_back
     return count
+
+
+def _counts_nowhere(code: types.CodeType) -> bool:
+    """Of code that runs often while a frame is traced, which is not to be asked for who called it."""
+    file = code.co_filename
+    if file == "<string>":
+        return code.co_name not in _COMPARE and _is_of_a_library(code)
+    return comes_with_torch(file) or file.startswith(_OURS) or _is_of_what_torch_runs(file)
 
 
 def _monitored() -> Watching:
@@ -159,9 +167,7 @@ def _monitored() -> Watching:
     def note(code: types.CodeType, offset: int) -> Any:
         if threading.get_ident() != thread:
             return None
-        file = code.co_filename
-        is_fixed = comes_with_torch(file) or _is_of_what_torch_runs(file)
-        if not is_fixed and _reports_around(sys._getframe(1)) > around:
+        if not _counts_nowhere(code) and _reports_around(sys._getframe(1)) > around:
             return None  # elsewhere it counts
         found.add(code)
         return monitoring.DISABLE
