@@ -234,6 +234,8 @@ class Engine(Struct):
             if isinstance(compiled, Failure):
                 # Perhaps only our way of compiling failed (the backward at once, say); perhaps the graph
                 # does not compile, and then this raises what the user would have seen without us.
+                if flight is not None:
+                    flight.settle(ok=False)  # at once: nothing is kept of what is compiled now
                 run = self._without_cache(request)
         if isinstance(compiled, Failure):
             if isinstance(compiled.error, compat.BackendCompilerFailed):

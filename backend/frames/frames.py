@@ -22,7 +22,7 @@ from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.ran import asks_ranks, is_users, noting
 from ..torch_api.frames.seen import Seen, describing, watching
 from ..torch_api.frames.watch.listening import may_be_ours
-from .graphs import check_around, load_graph
+from .graphs import around_no_graph, check_around, load_graph
 from .record import Record, differences
 from .recording import make_record
 from .reporting import FrameReport
@@ -75,7 +75,9 @@ class Frames(Struct):
     ) -> tuple[Kept, Any] | None:
         for address in keyed:
             for kept in self._records(address, report):
-                report.tried += address is keyed[0]
+                if address is keyed[0]:
+                    report.tried += kept.record.given_up is None
+                    report.tried_given_up += kept.record.given_up is not None
                 restored = self._restored(kept, frame, address.around, report, counts=not sampled)
                 if restored is None:
                     report.note_moved()
@@ -87,7 +89,7 @@ class Frames(Struct):
         """Why no record of this frame is to be made."""
         if report.tried >= MAX_RECORDS:
             return f"{MAX_RECORDS} records of it are kept and none fits; each time differs: {report.moved}"
-        if report.tried:
+        if report.tried or report.tried_given_up:
             return None
         why = self._try(report, "fetch", lambda: self._store.refusal(*keyed[0].where))
         if why == "":
@@ -128,8 +130,7 @@ class Frames(Struct):
         def go() -> Any:
             with report.phase("restore"):
                 with as_traced():
-                    for reference in kept.record.graphs.values():
-                        check_around(reference, self.engine.compiler, self.refusal)
+                    check_around(kept.record.surroundings, self.engine.compiler, self.refusal)
                 return restore(kept.record, frame, around, load, profiles=self.engine.settings.pgo)
 
         return self._try(report, "restore", go)
@@ -188,7 +189,13 @@ class Frames(Struct):
             def go() -> Record:
                 with report.phase("record"), uncollected(), describing(seen):
                     record = make_record(frame, output, seen, shape, own.around)
-                return record if report.given_up is None else _of_given_up(record, report.given_up)
+                    if report.given_up is not None:
+                        record = _of_given_up(record, report)
+                    if not record.surroundings:
+                        with as_traced():
+                            around = around_no_graph(self.engine.compiler, self.refusal)
+                        record = replace(record, around=around)
+                return record
 
             report.refused = None
             record = self._try(report, "record", go)
@@ -196,7 +203,7 @@ class Frames(Struct):
                 self._verdict(against, record, report)
             elif record is None:
                 report.not_restorable()
-                if report.is_served:
+                if report.is_served and report.given_up is None:  # what ended that trace says nothing of others
                     why = str(report.refused)
                     self._try(report, "publish", lambda: self._store.keep_refusal(*own.where, why, report))
             else:
@@ -259,10 +266,15 @@ def _telling(tell: Callable[[], None], report: FrameReport, frame: Frame) -> Ite
     tell()
 
 
-def _of_given_up(record: Record, why: str) -> Record:
+def _of_given_up(record: Record, report: FrameReport) -> Record:
     if record.graphs:
         raise Refused("Dynamo gave it up after it had compiled a part of it")
-    return replace(record, code=why)
+    if report.tried_given_up >= _MOST_GIVEN_UP:
+        raise Refused(f"{_MOST_GIVEN_UP} records of its being given up are kept, and none fits")
+    return replace(record, code=report.given_up)
+
+
+_MOST_GIVEN_UP = 4  # of one frame; they take no place of records that bring code
 
 
 def _unheard(trace: Callable[[], Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import contextvars
 import copyreg
 import dataclasses
 import enum
@@ -132,12 +133,18 @@ _MAKE = ("_missing_", "_create_pseudo_member_")
 
 def lasting_members(cls: type[enum.Flag]) -> list[Any]:
     """Of a class of flags. Combinations are put there by Python when they are first asked for: they count only where
-    the program says how they are made, or has put something on one.
+    the program says how they are made, or has put something on one. (`~member` is found by two numbers afterwards.)
     """
-    named, members = vars(cls)["_member_map_"], [*dict.values(vars(cls)["_value2member_map_"])]
+    named, found = vars(cls)["_member_map_"], {id(one): one for one in dict.values(vars(cls)["_value2member_map_"])}
+    members = [*found.values()]
     if any(name in vars(base) and not is_known(base.__module__) for base in cls.__mro__ for name in _MAKE):
         return members
     return [one for one in members if one._name_ in named or attributes_of(one).keys() - _OF_COMBINATIONS]
+
+
+def variable_name(variable: contextvars.ContextVar[Any]) -> str:
+    """Without the address that torch puts behind names of its own (`config.patch`, since 2.15)."""
+    return re.sub(r"\[\d+\]$", "", variable.name) if variable.name.startswith("torch.") else variable.name
 
 
 def names_on_operator(value: Any, asked: set[str]) -> list[str]:

@@ -12,7 +12,7 @@ from warmgraph.hashing import sha256_hex
 
 from ..torch_api.frames.plain import Plain, Refused
 
-FORMAT = 21
+FORMAT = 22
 _MAX_ITEMS = 2_000_000
 
 
@@ -34,7 +34,8 @@ class Record(Struct):
     digest of its file. graphs: name -> where its pieces are kept, with the sources of tensors that they hold. pgo:
     sizes seen; scope: by whom, in the user's words on which runs belong together. sharing: of tensors and their memory;
     one: which values are one object; names: texts, too. reached: all data that the frame can reach; free: sources of
-    numbers that may vary; everything: traced code goes over names of objects.
+    numbers that may vary; everything: traced code goes over names of objects. around: of a frame without a graph, what
+    it was traced under, as a piece of a graph has it.
     """
 
     code: Plain
@@ -74,6 +75,13 @@ class Record(Struct):
     empty: bool
     side_effects: list[str]
     error_on_graph_break: bool
+    around: dict[str, Plain] | None = None
+
+    @property
+    def surroundings(self) -> list[dict[str, Plain]]:
+        """What each piece of its graphs was compiled under, or it was traced under, with more that is not asked."""
+        pieces = [piece for graph in self.graphs.values() for piece in graph["pieces"]]
+        return pieces if self.around is None else [*pieces, self.around]
 
     @property
     def given_up(self) -> str | None:

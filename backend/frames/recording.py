@@ -203,6 +203,8 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
         raise Refused("its graph refers to streams or events of this process")
     if graph.export or graph.export_constraints:
         raise Refused("it is exported")
+    if not all(map(is_of_frame, graph.input_source_to_sizes_strides)):
+        raise Refused("it makes an nn.Parameter of a tensor, and torch sets no guard on its sizes")
     if graph.shape_env.specializations:
         raise Refused("mark_dynamic(specialize_on=...) compiles it several times")
 

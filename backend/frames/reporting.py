@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 
 class FrameReport(Struct):
     """refused: why the last step was not possible; values_read: of a record, until then. moved: what no longer fits a
-    record; of several that which came furthest. tried: how many.
+    record; of several that which came furthest. tried: how many; tried_given_up: beside
+    them, of traces that were given up.
 
     given_up: why Dynamo runs the frame as it is; None where it does not. bytes: of its record. is_served: whether
     frames of this process can be restored at all; else nothing is journaled.
@@ -32,6 +33,7 @@ class FrameReport(Struct):
     moved: str | None = None
     furthest: int = -1
     tried: int = 0
+    tried_given_up: int = 0
     given_up: str | None = None
     bytes: int = 0
     is_served: bool = True

@@ -192,6 +192,8 @@ def _constant_subclass(look: Looking, source: Source, arguments: Arguments) -> s
 @_rule("SEQUENCE_LENGTH")
 def _length(look: Looking, source: Source, arguments: Arguments) -> str:
     value = look.live(source)
+    if not hasattr(type(value), "__len__"):
+        raise Refused(f"{source.name} has no length")
     # Who goes over the environment sees all of its names, and there is no other guard.
     names = f" {short(repr([*value]))}" if is_environment(value) else ""
     return f"{look.values.classes.text(type(value))} {len(value)}{names}"

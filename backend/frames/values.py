@@ -47,6 +47,7 @@ from .held import (
     said_as_a_whole,
     short,
     typing_text,
+    variable_name,
 )
 
 # The text of these is exact: inf, -0.0 and the sign of nan are told apart.
@@ -243,7 +244,7 @@ class Values:
         if isinstance(value, re.Pattern):
             return self._object(value)
         if isinstance(value, contextvars.ContextVar):  # what it holds is guarded, but not whether it does
-            return f"contextvar:{value.name} {value in contextvars.copy_context()}"
+            return f"contextvar:{variable_name(value)} {value in contextvars.copy_context()}"
         if (text := numpy_text(value)) is not None:
             return f"numpy:{text}"
         if (text := said_as_a_whole(value)) is not None:

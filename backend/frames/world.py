@@ -12,12 +12,13 @@ import warnings
 from typing import Any
 
 from msgspec import Struct
-from warmgraph.hashing import Uncacheable, ambient_state, encode, function_of_package, sha256_hex
+from warmgraph.hashing import Uncacheable, ambient_state, encode, function_of_package, sha256_hex, source_digest
 from warmgraph.hashing import toolchain as installed
 
+from ..torch_api.changes.functions import patched_dynamo
 from ..torch_api.frames import state
 from ..torch_api.frames.hook import Frame
-from ..torch_api.frames.plain import Refused
+from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.ran import RANKS_IN_CPP, asks_ranks
 from ..torch_api.frames.seen import Seen
 from .codes import code_digest
@@ -79,7 +80,16 @@ def world() -> Around:
     words = {**state.words(), "ambient": short(encode(sorted(map(list, ambient_state(True).items()))), 24)}
     words["abstract classes"] = "\n".join(hooks_of_packages().values())
     words["warnings"] = _warnings_that_raise()
+    words["Dynamo"] = _patches_of_dynamo()
     return Around(words, program())
+
+
+def _patches_of_dynamo() -> str:
+    """What code outside torch put into Dynamo, by all that it reaches. Raises Refused where that does not come out."""
+    try:
+        return "\n".join(f"{name} {source_digest(value, name)}" for name, value in sorted(patched_dynamo().items()))
+    except Uncacheable as why:
+        raise NotServed(f"Dynamo is patched: {why}") from None
 
 
 def _warnings_that_raise() -> str:

@@ -51,8 +51,10 @@ def attempt(stage: str, strict: bool, function: Callable[..., T], *args: Any) ->
 
 
 def _may_be_the_backwards(stage: str, error: Exception) -> bool:
-    """Whether Inductor may have failed on a backward, which is compiled at once here: nobody may ever run it."""
-    return stage == "compile" and isinstance(error, BackendCompilerFailed) and torch.is_grad_enabled()
+    """Whether Inductor may have failed on a backward, which is compiled at once here: nobody may ever run it. (Under
+    `no_grad` as well: a function may turn gradients on within.)
+    """
+    return stage == "compile" and isinstance(error, BackendCompilerFailed)
 
 
 # What a name, an argument or a module of torch's that is no longer there raises where we use it.

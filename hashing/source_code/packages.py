@@ -173,7 +173,8 @@ def _settings(modules: Iterable[tuple[str, Any]], name: str, places: tuple[str, 
             if key.startswith("__"):
                 continue
             if _is_plain(value) or (key.isupper() and type(value) in (dict, list) and _is_plain(_items(value))):
-                yield f"{module}.{key}={value!r}"
+                # A table in any order: one that was made of a set has another in each process (tensordict's).
+                yield f"{module}.{key}={sorted(value.items(), key=repr) if type(value) is dict else value!r}"
             elif isinstance(value, type) and (value.__module__ or "").partition(".")[0] == name:
                 if id(value) not in classes:
                     classes.add(id(value))

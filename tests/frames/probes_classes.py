@@ -297,6 +297,7 @@ class Bits(enum.IntFlag):
 WANTED = 2
 def made_there(x): return x + 1 if (Mode.A | Mode.C) & Mode.C else x - 1
 def turned(x): return x + 1 if ~Mode.A & Mode.B else x - 1
+def inverted(x): return x + (~Bits.A).value
 def of_bits(x, bits=Bits.A): return x + 1 if (bits | Bits(WANTED)) & Bits.B else x - 1
 """
 
@@ -309,6 +310,7 @@ def _combined(scene):
 put("flags: a combination that the frame makes", FLAGS, "made_there", change=lambda s: None, restores=True)
 put("flags: one that others made", FLAGS, "made_there", change=_combined, restores=True)
 put("flags: what is left out", FLAGS, "turned", change=_combined, restores=True)
+put("flags: all other bits", FLAGS, "inverted", change=lambda s: None, restores=True)
 put("flags: bits", FLAGS, "of_bits", change=lambda s: None, restores=True)
 put("flags: other bits", FLAGS, "of_bits", change=set_("m.WANTED", 4))
 put("flags: another member", FLAGS, "made_there", edit=("C = 4", "C = 8"), agrees=True)

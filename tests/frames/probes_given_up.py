@@ -54,6 +54,21 @@ def by_table(x):
         if name == "b": torch._dynamo.graph_break()
         x = x + TABLE[name]
     return x
+def by_print(x):
+    for number in range(2):
+        print(end="")
+        x = x + (10 if torch.compiler.is_compiling() else number)
+    return x
+def by_fake(x):
+    for number in range(2):
+        if x.sinh().dtype is torch.float32: torch._dynamo.graph_break()
+        x = x + (10 if torch.compiler.is_compiling() else number)
+    return x
+def by_rest(x, *rest):
+    for one in rest:
+        if one is not None and len(one) > 1: torch._dynamo.graph_break()
+        x = x + (0 if one is None else len(one))
+    return x
 def calls(x):
     return loop(x) * SCALE
 class MLP(torch.nn.Module):
@@ -88,4 +103,22 @@ given_up("within", "a number", change=set_("m.SCALE", 3.0))
 given_up("loop", "how often", change=set_("m.LAYERS", 3))
 given_up("loop", "other code", edit=("stops(x) + number", "stops(x) - number"))
 given_up("by_value", "a value", args=lambda s=None: (torch.ones(4), 1.0), change=args(lambda: (torch.ones(4), 99.0)))
+given_up(
+    "by_rest", "no length", args=lambda s=None: (torch.ones(4), [1, 2]), change=args(lambda: (torch.ones(4), None))
+)
+
+
+def _print_is_traced(scene):
+    variables = torch._dynamo.variables
+    variables.BuiltinVariable.call_print = lambda self, tx, *args, **named: variables.ConstantVariable.create(None)
+
+
+def _sinh_gives_doubles(scene):
+    impl = torch._subclasses.fake_impls.register_op_impl
+    impl(torch.ops.aten.sinh.default)(lambda mode, operator, x: x.new_empty(x.shape, dtype=torch.float64))
+
+
+given_up("by_print", "Dynamo traces it", change=_print_is_traced)
+given_up("by_fake", "torch says another dtype", change=_sinh_gives_doubles)
+given_up("loop", "nothing is cached", change=set_("m.torch.compiler.config.force_disable_caches", True), seen=True)
 given_up("model", "weights", change=lambda s: s.model.layers[0].weight.data.fill_(2.0))

@@ -52,13 +52,37 @@ print(json.dumps({"found": found, "told": told}))
 WHY = "not compiled: graph break in loop"
 
 
+BY_SWITCH = """
+import json, os, random, sys, torch
+from warmgraph.cache import journal_dir, read, settings
+torch._inductor.config.fallback_by_default = True
+SWITCH, SCALE = os.environ["SWITCH"], 0.0
+
+def loop(x):
+    for number in range(2):
+        if SWITCH == "draws": print(random.random(), file=sys.stderr)
+        if SWITCH == "breaks": torch._dynamo.graph_break()
+        x = x + SCALE
+    return x
+
+for number in range(6 if SWITCH == "breaks" else 1):
+    SCALE = float(number)
+    torch._dynamo.reset()
+    found = torch.compile(loop, backend="warmgraph")(torch.arange(4.0))
+    assert torch.equal(found, torch.arange(4.0) + 2 * number)
+events = [event for event in read(journal_dir(settings())) if event["pid"] == os.getpid()]
+kinds = ("traced", "restored")
+print(json.dumps([[one["outcome"], one["detail"] or ""] for one in events if one["outcome"] in kinds]))
+"""
+
+
 @pytest.fixture
 def run(environment, tmp_path):
     script = tmp_path / "program.py"
-    script.write_text(PROGRAM)
     held = environment()
 
-    def once(**more):
+    def once(program=PROGRAM, **more):
+        script.write_text(program)
         done = subprocess.run(
             [sys.executable, str(script)], env=held | more, capture_output=True, text=True, cwd=tmp_path
         )
@@ -76,3 +100,14 @@ def test_the_next_process_does_not_trace_it(run):
     assert ["restored", "step", None] in last["told"], "what it calls is compiled"
     assert not [one for one in last["told"] if one[0] == "traced"]
     assert first["found"] == verified["found"] == last["found"], "and fullgraph=True is told of the graph break"
+
+
+def test_what_is_given_up_keeps_no_record_from_being_made(run):
+    """Not by why it could not be recorded, and not by how many records there are."""
+    for _ in range(2):
+        assert "random" in run(BY_SWITCH, SWITCH="draws")[0][1]
+    given_up = run(BY_SWITCH, SWITCH="breaks")
+    assert given_up[:4] == [["traced", WHY], *[["traced", given_up[1][1]]] * 3], given_up
+    assert all("records of its being given up are kept" in detail for _, detail in given_up[4:]), given_up
+    assert run(BY_SWITCH, SWITCH="no")[0][0] == "traced"
+    assert run(BY_SWITCH, SWITCH="no") == [["restored", ""]]

@@ -1,6 +1,8 @@
 """Keys of a real model, whatever else its program imports, and in whatever order: the same."""
 
 import pytest
+import torch
+import torch._inductor.ops_handler
 
 PROGRAM = """
 import importlib, json, sys, warnings
@@ -55,3 +57,29 @@ def test_what_a_program_imports_and_when_is_in_no_key(order, plain, run_in, tmp_
     assert [
         {part for part in digests if digests[part] != plain[n][1][part]} for n, (_, digests) in enumerate(found)
     ] == [set() for _ in plain]
+
+
+EARLY = """
+import json, sys, torch
+from warmgraph.backend.key.context import key_context
+from warmgraph.hashing import key_of
+from torch._inductor.ops_handler import register_pointwise_op
+if "registers" in sys.argv:
+    register_pointwise_op("ours")
+assert "torch._inductor.lowering" not in sys.modules
+
+found = []
+def backend(gm, inputs):
+    found.append(key_of(gm, inputs, key_context(gm, inputs, "warmgraph")).id)
+    return gm.forward
+
+torch.compile(lambda x: x.sin() + 1, backend=backend)(torch.ones(3))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(not hasattr(torch._inductor.ops_handler, "register_pointwise_op"), reason="since torch 2.15")
+def test_what_a_program_registers_before_inductor_is_imported_is_in_its_keys(run_in, tmp_path):
+    (tmp_path / "program.py").write_text(EARLY)
+    without, with_it = run_in(tmp_path, "program.py"), run_in(tmp_path, "program.py", "registers")
+    assert without == run_in(tmp_path, "program.py") != with_it == run_in(tmp_path, "program.py", "registers")

@@ -190,6 +190,16 @@ def test_a_setting_of_a_known_package_is_in_the_text(library: Any, monkeypatch: 
     assert source_digest(library.asks, "f") != before
 
 
+def test_the_order_of_a_table_says_nothing(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tensordict makes one of a set of texts."""
+    monkeypatch.setattr(library, "_TABLE", {"a": 1, "b": 2}, raising=False)
+    before = source_digest(library.asks, "f")
+    monkeypatch.setattr(library, "_TABLE", {"b": 2, "a": 1})
+    assert source_digest(library.asks, "f") == before
+    monkeypatch.setattr(library, "_TABLE", {"b": 1, "a": 2})
+    assert source_digest(library.asks, "f") != before
+
+
 def test_the_order_in_which_modules_of_a_package_were_loaded_says_nothing(
     library: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import torch
 from warmgraph.hashing import sha256_hex
 
 from ...torch_api.frames.guards import is_dtensor
+from ..held import variable_name
 from ..tensors import spec_text
 from .containers import Lines, Walking
 
@@ -45,7 +46,7 @@ def builtin(walk: Walking, value: Any) -> Iterator[str]:
 
 
 def variable(walk: Walking, value: contextvars.ContextVar[Any]) -> Iterator[str]:
-    yield f"{value.name} {walk.ref(value.get(None), 'get()')}"
+    yield f"{variable_name(value)} {walk.ref(value.get(None), 'get()')}"
 
 
 def iterator(walk: Walking, value: Any) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -107,13 +108,66 @@ _OF_PYTHON = frozenset("__builtins__ __loader__ __spec__ __annotate__ __annotate
 # What a package puts onto classes of torch's for itself, under names that torch asks for nowhere: spmd_types
 # (torchtitan) onto those by which DTensors become plain tensors.
 _ADDED = frozenset({"typecheck_forward"})
-_spaces: dict[int, _Space] = {}  # by the id of its dictionary, which lives as long as the module or class
-_kept: list[Any] = []
-_modules: dict[str, Any] = {}
-_seen = 0  # how many modules there were
-_names: list[dict[str, Any]] = []  # of each space, with the version at the last look: compared at each key
-_versions: list[int] = []
-_found: tuple[str, dict[str, Any]] = ("", {})
+
+
+class _Looked:
+    """Modules of torch's and the classes that they define, looked at again where one has changed."""
+
+    def __init__(self, counts: Callable[[str], bool]) -> None:
+        """counts: whether a module of this name is one of them."""
+        self._counts = counts
+        self._spaces: dict[int, _Space] = {}  # by the id of its dictionary, which lives as long as the module or class
+        self._kept: list[Any] = []
+        self._modules: dict[str, Any] = {}
+        self._seen = 0  # how many modules there were
+        self._names: list[dict[str, Any]] = []  # of each space, with the version at the last look: compared at each key
+        self._versions: list[int] = []
+        self._found: tuple[str, dict[str, Any]] = ("", {})
+
+    def look(self, clean: set[int]) -> tuple[str, dict[str, Any]]:
+        """As `patched_functions` gives it."""
+        if len(sys.modules) != self._seen:
+            self._seen = len(sys.modules)
+            for name, module in tuple(sys.modules.items()):
+                if name not in self._modules and isinstance(module, types.ModuleType) and self._counts(name):
+                    self._modules[name] = module
+                    self._add(name, vars(module), module)
+        if self._versions != [*map(operators.dict_version, self._names)]:
+            spaces = self._spaces
+            for space in tuple(spaces.values()):
+                if space.version != operators.dict_version(space.names):
+                    space.look(clean)
+                    self._add_classes(space, clean)
+            self._names = [space.names for space in spaces.values()]
+            self._versions = [space.version for space in spaces.values()]
+            own = "\n".join(sorted(f"{space.name} {space.own}" for space in spaces.values() if space.own))
+            replaced = {name: value for space in spaces.values() for name, value in space.replaced.items()}
+            self._found = sha256_hex(own.encode()), replaced
+        return self._found
+
+    def _add(self, name: str, names: dict[str, Any], owner: Any) -> None:
+        if id(names) not in self._spaces:
+            self._spaces[id(names)] = _Space(name, names)
+            self._kept.append(owner)
+            self._names.append(names)
+            self._versions.append(-1)
+
+    def _add_classes(self, space: _Space, clean: set[int]) -> None:
+        """The classes that a module defines, each with its own names."""
+        if space.name not in self._modules:
+            return
+        for value in tuple(space.names.values()):
+            if isinstance(value, type) and (value.__module__ == space.name or value is torch.Tensor):
+                if type(value) is _LEGACY or value.__qualname__.startswith("_TorchCompile"):
+                    continue  # the latter are what `torch.compile` makes for its own backends
+                (names,) = gc.get_referents(value.__dict__)  # behind the proxy that Python shows
+                self._add(f"{value.__module__}.{value.__qualname__}", names, value)
+                if self._spaces[id(names)].version == -1:
+                    self._spaces[id(names)].look(clean)
+
+
+_of_graphs = _Looked(lambda name: is_looked_after(name) and not name.startswith(_GENERATED))
+_of_dynamo = _Looked(lambda name: name.startswith("torch._dynamo"))
 
 
 def patched_functions(clean: set[int]) -> tuple[str, dict[str, Any]]:
@@ -122,47 +176,9 @@ def patched_functions(clean: set[int]) -> tuple[str, dict[str, Any]]:
     And a digest of torch's own functions where graphs find theirs. The same object as before while nothing changed.
     clean: as `foreign` takes it.
     """
-    global _seen, _found
-    if len(sys.modules) != _seen:
-        _seen = len(sys.modules)
-        for name, module in tuple(sys.modules.items()):
-            if name not in _modules and isinstance(module, types.ModuleType) and _counts(name):
-                _modules[name] = module
-                _add(name, vars(module), module)
-    if _versions != [*map(operators.dict_version, _names)]:
-        for space in tuple(_spaces.values()):
-            if space.version != operators.dict_version(space.names):
-                space.look(clean)
-                _add_classes(space, clean)
-        _names[:] = [space.names for space in _spaces.values()]
-        _versions[:] = [space.version for space in _spaces.values()]
-        own = "\n".join(sorted(f"{space.name} {space.own}" for space in _spaces.values() if space.own))
-        replaced = {name: value for space in _spaces.values() for name, value in space.replaced.items()}
-        _found = sha256_hex(own.encode()), replaced
-    return _found
+    return _of_graphs.look(clean)
 
 
-def _counts(name: str) -> bool:
-    return is_looked_after(name) and not name.startswith(_GENERATED)
-
-
-def _add(name: str, names: dict[str, Any], owner: Any) -> None:
-    if id(names) not in _spaces:
-        _spaces[id(names)] = _Space(name, names)
-        _kept.append(owner)
-        _names.append(names)
-        _versions.append(-1)
-
-
-def _add_classes(space: _Space, clean: set[int]) -> None:
-    """The classes that a module defines, each with its own names."""
-    if space.name not in _modules:
-        return
-    for value in tuple(space.names.values()):
-        if isinstance(value, type) and (value.__module__ == space.name or value is torch.Tensor):
-            if type(value) is _LEGACY or value.__qualname__.startswith("_TorchCompile"):
-                continue  # the latter are what `torch.compile` makes for its own backends
-            (names,) = gc.get_referents(value.__dict__)  # behind the proxy that Python shows
-            _add(f"{value.__module__}.{value.__qualname__}", names, value)
-            if _spaces[id(names)].version == -1:
-                _spaces[id(names)].look(clean)
+def patched_dynamo() -> dict[str, Any]:
+    """The same of Dynamo, which decides what becomes of a frame, and what is compiled of it. 10 ms at first."""
+    return _of_dynamo.look(set())[1]

@@ -85,6 +85,21 @@ def inductor_is_imported() -> bool:
     return any(_FILLED_BY.get(module, module) in sys.modules for module in _INDUCTOR)
 
 
+def registered_early() -> bool:
+    """Whether anything is in a table that is empty until torch fills it, and torch has not."""
+    return any(
+        filled_by not in sys.modules and getattr(sys.modules.get(module), name, None)
+        for module, filled_by in _FILLED_BY.items()
+        for name in _INDUCTOR[module]
+    )
+
+
+def tables_of_imported() -> set[str]:
+    """Names, as `inductor_tables` has them, of those in modules that are imported, filled by torch or not."""
+    there = ((module, names) for module, names in _INDUCTOR.items() if module in sys.modules)
+    return {f"{module.removeprefix('torch.')}.{name}" for module, names in there for name in names}
+
+
 def inductor_tables() -> dict[str, dict[Any, Any] | list[Any]]:
     """Tables that Inductor has besides, of what is imported of it; a set as the table that torch keeps it in."""
     found: dict[str, dict[Any, Any] | list[Any]] = {}

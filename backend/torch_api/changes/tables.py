@@ -39,9 +39,11 @@ from .registries import (
     name_of,
     operator_tables,
     operators_of_namespaces,
+    registered_early,
     registry_of_libraries,
     sharding_handlers,
     sharding_rules,
+    tables_of_imported,
 )
 
 # By the digest of Dynamo's tables: Inductor's, as this process saw them when it imported Inductor itself.
@@ -51,6 +53,8 @@ _pristine: dict[str, dict[str, str]] = {}
 def changes() -> tuple[dict[str, str], dict[str, Any]]:
     """(name -> digest) of torch's own tables, and (name -> function, class or object) of what came from outside."""
     global _last
+    if registered_early():
+        import_inductor()  # by all of that table is told what a program has put there
     _begin()
     whole = inductor_is_imported()
     found = [_base(), patched_functions(_clean), _growing(), _operators(), _rules(), _libraries(), _sharding()]
@@ -80,7 +84,7 @@ def _together(base: Any, patched: Any, *found: Any) -> tuple[dict[str, str], dic
 def import_inductor() -> None:
     """Import Inductor, if nobody did, and remember its tables as those of a fresh import. A second, and once."""
     if not operators.inductor_is_imported():
-        there = inductor_tables().keys()  # somebody may have changed them
+        there = tables_of_imported()  # somebody may have changed them
         operators.import_inductor()
         _begin()
         fresh = {name: digest for name, digest in _inductor()[0].items() if name not in there}

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol
 
 import torch
 from msgspec import Struct
-from torch._dynamo import source, trace_rules
+from torch._dynamo import output_graph, source, trace_rules
 from torch._dynamo.exc import SkipFrame, Unsupported
 from torch._dynamo.utils import maybe_disable_inference_mode
 
@@ -186,6 +186,18 @@ def without_torch_function(compiled: Callable[..., Any]) -> Callable[..., Any]:
             return compiled(*args, **kwargs)
 
     return torch.compiler.disable(call, reason="do not trace Dynamo-compiled graph")  # type: ignore[no-any-return]
+
+
+def calls_nothing(compiled: Callable[..., Any]) -> bool:
+    """Whether it stands for a graph of which nothing was left, which Dynamo gives to no backend since 2.15. compiled:
+    as Dynamo installed it.
+    """
+    return getattr(compiled, "_torchdynamo_orig_callable", compiled) is getattr(output_graph, "noop_graph_call", None)
+
+
+def nothing() -> Callable[..., Any]:
+    """What stands for such a graph."""
+    return torch.compiler.disable(lambda *args: (), reason="do not trace Dynamo-compiled graph")  # type: ignore[no-any-return]
 
 
 def side_effects_of(graph: Any) -> list[str]:
