@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 
-from .exits import at_process_end
+from .exits import at_process_end, ending
 from .forks import reset_in_child
 
 logger = logging.getLogger(__package__)
@@ -48,15 +48,18 @@ class Writer:
         self.dropped = 0
 
     def submit(self, job: Job, size: int = 0) -> bool:
-        """Queue `job`, which holds `size` bytes; False when it was refused."""
+        """Queue `job`, which holds `size` bytes; False when it was refused. At the end of a process it runs at once."""
         with self._lock:
             full = len(self._queue) >= self._max_jobs or self._waiting_bytes + size > self._max_bytes
-            if (full and self._queue) or not self._start():
+            if not (full and self._queue) and self._start():
+                self._queue.append((job, size))
+                self._waiting_bytes += size
+                self._changed.notify_all()
+                return True
+            if (full and self._queue) or not ending():
                 self.dropped += 1
                 return False
-            self._queue.append((job, size))
-            self._waiting_bytes += size
-            self._changed.notify_all()
+        _do(job)  # from Python 3.12 on no thread can be started any more
         return True
 
     def flush(self, timeout: float) -> bool:
@@ -82,7 +85,8 @@ class Writer:
         try:
             thread.start()
         except RuntimeError as error:  # the interpreter is shutting down, or no thread can be had
-            logger.warning("nothing is written to the cache in the background: %s", error)
+            if not ending():
+                logger.warning("nothing is written to the cache in the background: %s", error)
             return False
         _flush_at_the_end_of_this_process()
         self._running = True
@@ -97,11 +101,15 @@ class Writer:
                     return
                 job, size = self._queue.popleft()
                 self._waiting_bytes -= size
-            try:
-                job()
-            except BaseException:  # whatever it is: who waits for this thread would wait for nothing
-                logger.exception("a background write failed in a way that was not foreseen; please report it")
+            _do(job)
             del job  # what it holds may be large, and the next one may be long in coming
+
+
+def _do(job: Job) -> None:
+    try:
+        job()
+    except BaseException:  # whatever it is: who waits for this would wait for nothing
+        logger.exception("a background write failed in a way that was not foreseen; please report it")
 
 
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -117,6 +119,23 @@ def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Log
     assert writer.dropped == 1
     assert writer.flush(0)
     assert "interpreter shutdown" in caplog.text
+
+
+AT_THE_END = """
+import time
+from warmgraph.cache.process.writer import Writer
+first, second = Writer(), Writer()
+def both():
+    time.sleep(0.3)  # the program has come to its end by then
+    assert second.submit(lambda: print("written"))
+first.submit(both)
+"""
+
+
+def test_what_a_write_hands_on_at_the_end_is_written() -> None:
+    """From Python 3.12 on no thread can be started any more."""
+    done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("written\n", "")
 
 
 def test_many_threads_submit() -> None:
