@@ -190,7 +190,7 @@ class Frames(Struct):
                 with report.phase("record"), uncollected(), describing(seen):
                     record = make_record(frame, output, seen, shape, own.around)
                     if report.given_up is not None:
-                        record = _of_given_up(record, report)
+                        record = _of_given_up(record, report.given_up)
                     if not record.surroundings:
                         with as_traced():
                             around = around_no_graph(self.engine.compiler, self.refusal)
@@ -201,6 +201,9 @@ class Frames(Struct):
             record = self._try(report, "record", go)
             if against is not None:
                 self._verdict(against, record, report)
+            elif record is not None and record.given_up is not None and report.tried_given_up >= _MOST_GIVEN_UP:
+                report.refused = f"{_MOST_GIVEN_UP} records of its being given up are kept, and none fits"
+                report.not_restorable()
             elif record is None:
                 report.not_restorable()
                 if report.is_served and report.given_up is None:  # what ended that trace says nothing of others
@@ -266,12 +269,10 @@ def _telling(tell: Callable[[], None], report: FrameReport, frame: Frame) -> Ite
     tell()
 
 
-def _of_given_up(record: Record, report: FrameReport) -> Record:
+def _of_given_up(record: Record, why: str) -> Record:
     if record.graphs:
         raise Refused("Dynamo gave it up after it had compiled a part of it")
-    if report.tried_given_up >= _MOST_GIVEN_UP:
-        raise Refused(f"{_MOST_GIVEN_UP} records of its being given up are kept, and none fits")
-    return replace(record, code=report.given_up)
+    return replace(record, code=why)
 
 
 _MOST_GIVEN_UP = 4  # of one frame; they take no place of records that bring code

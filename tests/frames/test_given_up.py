@@ -71,7 +71,7 @@ for number in range(6 if SWITCH == "breaks" else 1):
     found = torch.compile(loop, backend="warmgraph")(torch.arange(4.0))
     assert torch.equal(found, torch.arange(4.0) + 2 * number)
 events = [event for event in read(journal_dir(settings())) if event["pid"] == os.getpid()]
-kinds = ("traced", "restored")
+kinds = ("traced", "restored", "verified")
 print(json.dumps([[one["outcome"], one["detail"] or ""] for one in events if one["outcome"] in kinds]))
 """
 
@@ -109,5 +109,7 @@ def test_what_is_given_up_keeps_no_record_from_being_made(run):
     given_up = run(BY_SWITCH, SWITCH="breaks")
     assert given_up[:4] == [["traced", WHY], *[["traced", given_up[1][1]]] * 3], given_up
     assert all("records of its being given up are kept" in detail for _, detail in given_up[4:]), given_up
+    checked = run(BY_SWITCH, SWITCH="breaks", WARMGRAPH_VERIFY="1")
+    assert checked[:4] == [["verified", ""]] * 4, checked
     assert run(BY_SWITCH, SWITCH="no")[0][0] == "traced"
     assert run(BY_SWITCH, SWITCH="no") == [["restored", ""]]
