@@ -187,6 +187,8 @@ class Frames(Struct):
 
         def guarded(shape: dict[str, list[str]]) -> None:
             def go() -> Record:
+                if against is None and report.given_up is not None and report.tried_given_up >= _MOST_GIVEN_UP:
+                    raise Refused(f"{_MOST_GIVEN_UP} records of its being given up are kept, and none fits")
                 with report.phase("record"), uncollected(), describing(seen):
                     record = make_record(frame, output, seen, shape, own.around)
                     if report.given_up is not None:
@@ -201,9 +203,6 @@ class Frames(Struct):
             record = self._try(report, "record", go)
             if against is not None:
                 self._verdict(against, record, report)
-            elif record is not None and record.given_up is not None and report.tried_given_up >= _MOST_GIVEN_UP:
-                report.refused = f"{_MOST_GIVEN_UP} records of its being given up are kept, and none fits"
-                report.not_restorable()
             elif record is None:
                 report.not_restorable()
                 if report.is_served and report.given_up is None:  # what ended that trace says nothing of others

@@ -50,13 +50,14 @@ class Writer:
     def submit(self, job: Job, size: int = 0) -> bool:
         """Queue `job`, which holds `size` bytes; False when it was refused. At the end of a process it runs at once."""
         with self._lock:
-            full = len(self._queue) >= self._max_jobs or self._waiting_bytes + size > self._max_bytes
-            if not (full and self._queue) and self._start():
+            beyond = len(self._queue) >= self._max_jobs or self._waiting_bytes + size > self._max_bytes
+            full = beyond and bool(self._queue)
+            if not full and self._start():
                 self._queue.append((job, size))
                 self._waiting_bytes += size
                 self._changed.notify_all()
                 return True
-            if (full and self._queue) or not ending():
+            if full or not ending():
                 self.dropped += 1
                 return False
         _do(job)  # from Python 3.12 on no thread can be started any more

@@ -19,16 +19,15 @@ def code_of(backend):
 def gathers(x, places):  # Inductor cannot compile its backward, which nobody runs here
     return torch.gather(x, 1, places, sparse_grad=True) * 2
 
-def gathered(backend):
+def gathered(backend, function=gathers):
     given = torch.arange(6.0).reshape(2, 3).requires_grad_(), torch.zeros(2, 1, dtype=torch.int64)
-    return torch.compile(gathers, backend=backend)(*given).tolist()
+    return torch.compile(function, backend=backend)(*given).tolist()
 
 def gathers_within(x, places):
     with torch.enable_grad(): return gathers(x, places)
 
 def gathered_without(backend):
-    given = torch.arange(6.0).reshape(2, 3).requires_grad_(), torch.zeros(2, 1, dtype=torch.int64)
-    with torch.no_grad(): return torch.compile(gathers_within, backend=backend)(*given).tolist()
+    with torch.no_grad(): return gathered(backend, gathers_within)
 
 def does_not_compile(backend):
     compiled = torch.compile(lambda x: torch.ops.aten.mm(x, x), backend=backend)

@@ -76,9 +76,9 @@ def _reference(request: Request, variant: str, compiler: Compiler) -> Plain:
         raise Refused(f"its graph runs on {', '.join(devices)}")
     refuse_policy(devices)
     operators = sorted(in_graphs(gm))
-    alone = calling(operators)
-    same = custom_operators(alone).keys() == custom_operators(gm).keys()
-    around, own = digests_around(compiler, alone, devices, request.code if same else None), request.key.digests()
+    nothing_else = calling(operators)
+    same = custom_operators(nothing_else).keys() == custom_operators(gm).keys()
+    around, own = digests_around(compiler, nothing_else, devices, request.code if same else None), request.key.digests()
     if different := [name for name in AROUND if own[name] != around[name]]:
         raise Refused(f"its graph's key says more than a frame's can: {', '.join(different)}")
     return {

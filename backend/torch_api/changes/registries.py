@@ -94,17 +94,14 @@ def registered_early() -> bool:
     )
 
 
-def tables_of_imported() -> set[str]:
-    """Names, as `inductor_tables` has them, of those in modules that are imported, filled by torch or not."""
-    there = ((module, names) for module, names in _INDUCTOR.items() if module in sys.modules)
-    return {f"{module.removeprefix('torch.')}.{name}" for module, names in there for name in names}
+def inductor_tables(*, unfilled: bool = False) -> dict[str, dict[Any, Any] | list[Any]]:
+    """Tables that Inductor has besides, of what is imported of it; a set as the table that torch keeps it in.
 
-
-def inductor_tables() -> dict[str, dict[Any, Any] | list[Any]]:
-    """Tables that Inductor has besides, of what is imported of it; a set as the table that torch keeps it in."""
+    unfilled: those as well that torch has not filled yet.
+    """
     found: dict[str, dict[Any, Any] | list[Any]] = {}
     for module, names in _INDUCTOR.items():
-        for name in names if _FILLED_BY.get(module, module) in sys.modules else ():
+        for name in names if unfilled or _FILLED_BY.get(module, module) in sys.modules else ():
             table = getattr(sys.modules.get(module), name, None)
             table = getattr(table, "_dict", table)
             if isinstance(table, (dict, list)):

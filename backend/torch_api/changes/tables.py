@@ -43,7 +43,6 @@ from .registries import (
     registry_of_libraries,
     sharding_handlers,
     sharding_rules,
-    tables_of_imported,
 )
 
 # By the digest of Dynamo's tables: Inductor's, as this process saw them when it imported Inductor itself.
@@ -84,7 +83,7 @@ def _together(base: Any, patched: Any, *found: Any) -> tuple[dict[str, str], dic
 def import_inductor() -> None:
     """Import Inductor, if nobody did, and remember its tables as those of a fresh import. A second, and once."""
     if not operators.inductor_is_imported():
-        there = tables_of_imported()  # somebody may have changed them
+        there = inductor_tables(unfilled=True).keys()  # somebody may have changed them
         operators.import_inductor()
         _begin()
         fresh = {name: digest for name, digest in _inductor()[0].items() if name not in there}
