@@ -127,35 +127,46 @@ def is_generated_by_torch(space: dict[str, Any]) -> None:
     _generated[id(space)] = space
 
 
-def foreign(value: Any, clean: set[int] | None = None) -> Any | None:
+def foreign(value: Any, clean: set[Any] | None = None) -> Any | None:
     """The first piece of code inside `value` that comes neither with torch nor with Python, or None.
 
     Looks into closures, defaults, wrapped functions, bound methods and attributes of objects, as far as torch's own
-    wrappers go. Packages that torch itself imports, and warmgraph, count as torch's. clean: ids of what is known to
-    hold none, for a caller that asks of many values while they all live; it grows.
+    wrappers go. Packages that torch itself imports, and warmgraph, count as torch's. clean: what is known to hold
+    none, for a caller that asks of many values while they all live; it grows.
     """
-    kind = type(value)  # the most frequent ones first: a process's first key asks of 20,000 values
+    # The most frequent ones first: a process's first key asks of 20,000 values.
+    kind = type(value)
+    waiting = [value]
     if kind is types.FunctionType:
-        # Each of these is an audit event, which some process answers in Python (filelock's): as few as can be.
+        if clean is not None and value in clean:
+            return None
+        # From Python 3.12 on filelock answers each audit event in Python, as these and `id` are: as few as can be.
         code = value.__code__
-        if value.__closure__ is None and not value.__dict__:
-            defaults: tuple[Any, ...] = (value.__defaults__ if code.co_argcount else None) or ()
-            if code.co_kwonlyargcount and (named := value.__kwdefaults__):
-                defaults = (*defaults, *named.values())
-            if not defaults or _PLAIN.issuperset(map(type, defaults)):
-                return None if _is_ours(value, code) else value
+        if not _is_ours(value, code):
+            return value
+        waiting = []
+        if code.co_argcount and (defaults := value.__defaults__):
+            waiting += defaults
+        if code.co_kwonlyargcount and (named := value.__kwdefaults__):
+            waiting += named.values()
+        if value.__closure__ is not None or value.__dict__:
+            waiting += _around(value)
+        if not waiting:
+            return None
     elif kind in _DESCRIPTOR_TYPES:
         return None if _is_toolchain(_module_of_builtin(value)) else value
-    elif (kind is type and _is_toolchain(value.__module__)) or (clean is not None and id(value) in clean):
+    elif kind is type and _is_toolchain(value.__module__):
         return None
-    seen: set[int] = set() if clean is None else clean
-    waiting = [value]
+    seen: set[Any] = set() if clean is None else clean  # functions, and ids of what else there is
+    if kind is types.FunctionType:
+        seen.add(value)
     while waiting:
         item = waiting.pop()
-        if type(item) in _PLAIN or id(item) in seen:
+        kind = type(item)
+        if kind in _PLAIN or (mark := item if kind is types.FunctionType else id(item)) in seen:
             continue
-        seen.add(id(item))
-        inner = _READ.get(type(item), _inside)(item)
+        seen.add(mark)
+        inner = _READ.get(kind, _inside)(item)
         if inner is None:
             if clean is not None:  # nothing is known of what led here
                 seen.clear()
@@ -180,7 +191,12 @@ def _inside(value: Any) -> Iterable[Any] | None:
 def _inside_function(function: types.FunctionType) -> Iterable[Any] | None:
     if not _is_ours(function, function.__code__):
         return None
-    found = [function.__defaults__, function.__kwdefaults__, getattr(function, "__wrapped__", None)]
+    return [function.__defaults__, function.__kwdefaults__, *_around(function)]
+
+
+def _around(function: types.FunctionType) -> list[Any]:
+    """What it is around: wrapped, or closed over."""
+    found = [function.__dict__["__wrapped__"]] if "__wrapped__" in function.__dict__ else []
     for cell in function.__closure__ or ():
         try:
             found.append(cell.cell_contents)

@@ -321,5 +321,5 @@ class Values:
         return f"{self.classes.text(type(value))}:[{','.join(map(self.key, fields))}]"
 
 
-# Names of attributes: what Dynamo notes, and FSDP, whose names hold a random number.
-_OF_A_PROCESS = ("_dynamo_", "__composable_api_state_key_")
+COMPOSABLE = "__composable_api_state_key_"  # FSDP's names of attributes begin so, and end in a random number
+_OF_A_PROCESS = ("_dynamo_", COMPOSABLE)  # the first are what Dynamo notes

@@ -13,6 +13,7 @@ PROGRAM = """
 import functools, json, os, sys, torch, torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import warmgraph
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -75,6 +76,15 @@ def sharded(wrap):
         fully_shard(block)
     return fully_shard(blocks)
 
+def recomputed(wrap):  # as torchtitan trains: the wrapper answers for any name, and FSDP's on it hold a random number
+    blocks = model()
+    for number, block in enumerate(blocks):
+        blocks[number] = checkpoint_wrapper(block, preserve_rng_state=False)
+        if wrap is not eager:
+            blocks[number].compile(backend="warmgraph")
+        fully_shard(blocks[number])
+    return fully_shard(blocks)
+
 @functools.cache  # of two that are alike torch mixes one into the code of the other, and cannot keep that
 def line():
     return init_device_mesh("cpu", (world,), mesh_dim_names=("tp",))
@@ -119,7 +129,7 @@ def both(wrap):  # FSDP2 along one axis of a mesh, tensor parallelism along the 
 
 CASES = [
     parallel, spread, plain, of_rank, group_in_a_table, group_of_a_class, group_by_its_tag, mesh_of_a_global, around,
-    within, buckets, sharded, both,
+    within, buckets, sharded, recomputed, both,
 ]
 
 def eager(function):
@@ -179,7 +189,7 @@ os._exit(0)  # torch's own threads abort a process now and then while it ends
 OLD = versions.at_hand() < (2, 12)  # graphs of DTensors are bypasses there, and `new_group` puts ranks in order
 CASES = """
     parallel spread plain of_rank group_in_a_table group_of_a_class group_by_its_tag mesh_of_a_global around within
-    buckets sharded both
+    buckets sharded recomputed both
 """.split()
 CASES = [case for case in CASES if not (OLD and case in ("parallel", "spread", "both"))]
 EVERYONES = "plain around within buckets sharded".split()  # no rank is asked for: they serve jobs of any size

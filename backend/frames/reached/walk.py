@@ -23,6 +23,7 @@ from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import is_namespace_of_operators, marks_of
 from ..classes import counted, name_of
 from ..held import DESCRIPTORS, OPERATORS, exact, is_mark, member_text, short
+from ..values import COMPOSABLE
 from .containers import PLAIN, TABLES, attributes_are_of_program
 from .objects import (
     ALWAYS_NUMBERED,
@@ -128,11 +129,12 @@ class Walk:
     def ref(self, value: Any, label: str) -> str:
         """A value, as its holder says it: plain data by value, what comes by name by name, an object by its number."""
         kind: Any = type(value)
-        if id(kind) in PLAIN:
+        of_kind = id(kind)
+        if of_kind in PLAIN:
             text = f"{kind.__name__}:{exact(value)}" if kind not in _TEXTS or len(value) < _LONG else _shortened(value)
             by_identity = (self._names and kind not in _SINGLE) or value != value
             return f"{text}#{self._number(value, label)}" if by_identity else text
-        name = self._by_name(value, kind) if id(kind) not in self._numbered else None
+        name = self._by_name(value, kind) if of_kind not in self._numbered else None
         return name if name is not None else f"#{self._number(value, label)}"
 
     def named(self, holder: Any, held: Mapping[Any, Any], always: Collection[str] = ()) -> Iterator[str]:
@@ -152,7 +154,8 @@ class Walk:
                 counts = counts and not (is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo"))
                 known[key] = counts
             if counts:
-                yield f"{key}={self.item(at, key, value)}"
+                name = key if not key.startswith(COMPOSABLE) else COMPOSABLE
+                yield f"{name}={self.item(at, key, value)}"
 
     def _is_programs(self, holder: Any) -> bool:
         kind = holder if isinstance(holder, type) else type(holder)
@@ -173,9 +176,9 @@ class Walk:
         return self._storages.setdefault(identity, len(self._storages))
 
     def _number(self, value: Any, label: str) -> int:
-        found = self._numbers.get(id(value))
-        if found is None:
-            found = self._numbers[id(value)] = len(self._objects)
+        at = len(self._objects)
+        found = self._numbers.setdefault(id(value), at)
+        if found == at:
             self._objects.append(value)
             self._from.append((self._at, label))
         return found

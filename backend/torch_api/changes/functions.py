@@ -145,12 +145,15 @@ class _Looked:
             self._found = sha256_hex(own.encode()), replaced
         return self._found
 
-    def _add(self, name: str, names: dict[str, Any], owner: Any) -> None:
-        if id(names) not in self._spaces:
-            self._spaces[id(names)] = _Space(name, names)
+    def _add(self, name: str, names: dict[str, Any], owner: Any) -> _Space:
+        identity = id(names)
+        space = self._spaces.get(identity)
+        if space is None:
+            space = self._spaces[identity] = _Space(name, names)
             self._kept.append(owner)
             self._names.append(names)
             self._versions.append(-1)
+        return space
 
     def _add_classes(self, space: _Space, clean: set[int]) -> None:
         """The classes that a module defines, each with its own names."""
@@ -161,9 +164,9 @@ class _Looked:
                 if type(value) is _LEGACY or value.__qualname__.startswith("_TorchCompile"):
                     continue  # the latter are what `torch.compile` makes for its own backends
                 (names,) = gc.get_referents(value.__dict__)  # behind the proxy that Python shows
-                self._add(f"{value.__module__}.{value.__qualname__}", names, value)
-                if self._spaces[id(names)].version == -1:
-                    self._spaces[id(names)].look(clean)
+                of_class = self._add(f"{value.__module__}.{value.__qualname__}", names, value)
+                if of_class.version == -1:
+                    of_class.look(clean)
 
 
 _of_graphs = _Looked(lambda name: is_looked_after(name) and not name.startswith(_GENERATED))

@@ -191,7 +191,8 @@ def _identity(value: Any, texts: dict[int, str], depth: int = 5) -> str:
     """Which of torch's functions it is: two that are made by one have one name, and differ in what they close over."""
     if isinstance(value, (str, int, float, bool, type(None), torch.dtype)):
         return repr(value)
-    if (text := texts.get(id(value))) is not None:
+    identity = id(value)
+    if (text := texts.get(identity)) is not None:
         return text
     if isinstance(value, types.FunctionType):
         code = value.__code__
@@ -223,7 +224,7 @@ def _identity(value: Any, texts: dict[int, str], depth: int = 5) -> str:
             text = encode(value)
         elif isinstance(value, types.MethodType) and isinstance(value.__self__, torch.nn.Module) and depth:
             text += _identity(value.__self__, texts, depth - 1)
-    texts[id(value)] = text
+    texts[identity] = text
     return text
 
 

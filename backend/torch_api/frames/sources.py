@@ -281,9 +281,10 @@ class Live:
 
     def __call__(self, source: Source) -> Any:
         """Raises Refused where nothing is found."""
-        found = self._by_id.get(id(source))
+        identity = id(source)
+        found = self._by_id.get(identity)
         if found is None:
-            found = self._by_id[id(source)] = (source, self._once(source))
+            found = self._by_id[identity] = (source, self._once(source))
         return found[1]
 
     def named(self, source: Source) -> list[Any]:
