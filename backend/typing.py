@@ -47,9 +47,10 @@ class Compiled(Struct, frozen=True):
     """A fresh compile: the callable to run now, and what is needed to keep it.
 
     alias_guards: those that AOTAutograd added, on `sources` (one per input). lost_guards: those that an entry cannot
-    hold. unguarded: that torch guards on nothing that the compile assumed of sizes. problem: why there is no
-    result, if it is known. inputs: of the graph, lifted ones first. notes: on its nodes, for pictures; empty when
-    they could not be taken. placed: whether the code holds this rank's place in a mesh or group.
+    hold. more_guards: those that an entry holds beside torch's own. unguarded: that torch guards on nothing that the
+    compile assumed of sizes. problem: why there is no result, if it is known. inputs: of the graph, lifted ones
+    first. notes: on its nodes, for pictures; empty when they could not be taken. placed: whether the code holds this
+    rank's place in a mesh or group.
     """
 
     run: Callable[..., Any]
@@ -58,6 +59,7 @@ class Compiled(Struct, frozen=True):
     alias_guards: Sequence[Any]
     sources: Sequence[Any]
     lost_guards: Sequence[str]
+    more_guards: str | None
     problem: str | None
     inputs: Sequence[Any]
     notes: str = ""

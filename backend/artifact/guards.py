@@ -14,20 +14,36 @@ def guard_count(env: Any) -> int:
     return len(env.guards) if env is not None else 0
 
 
-def lost_guards(env: Any, since: int, inputs: Sequence[Any]) -> list[str]:
-    """Guards that a compile added and that an entry does not say.
+def left_out(env: Any, since: int, inputs: Sequence[Any]) -> tuple[list[str], str | None]:
+    """Guards that a compile added and that torch's own expression for an entry leaves out.
 
     An entry's guards speak of SymInt inputs; one on a float's value, say, is dropped from them (by torch's own
     cache as well, which then serves code with the wrong value baked in). So is one on a symbol that the compile
-    afterwards found equal to another: torch keeps the guards that name the symbols which are left.
+    afterwards found to be a number, or equal to another: torch keeps the guards that name the symbols which are left.
+
+    Returns those that no entry can say, and an expression of the others: what is left of them speaks of inputs (the
+    position in a cache of keys and values is 0 for a prompt, and the prompt's length is still guarded on).
     """
     if env is None:
-        return []
+        return [], None
     symints = compat.backed_symints(inputs)
     known = _equal_before(env, since, {symbol for value in symints for symbol in value.node._expr.free_symbols})
     left = {value.node.expr for value in symints if value.node.expr.is_Symbol}
-    added = [guard.expr for guard in env.guards[since:] if not compat.is_of_stand_ins(env, guard.expr)]
-    return [str(expression) for expression in added if not _is_said(env, expression, known, left)]
+    added = [guard for guard in env.guards[since:] if not compat.is_of_stand_ins(env, guard.expr)]
+    added = [guard for guard in added if not _is_said(env, guard.expr, known, left)]
+    lost = [str(guard.expr) for guard in added if not _is_of_inputs(env, guard.expr, known, left)]
+    if lost or not added:
+        return lost, None
+    try:
+        return [], env.produce_guards_expression(symints, guards=added)
+    except Exception as error:  # noqa: BLE001 - torch finds that they break a promise of `mark_dynamic`
+        return [f"{type(error).__name__}: {error}"], None
+
+
+def _is_of_inputs(env: Any, expression: Any, known: set[Any], left: set[Any]) -> bool:
+    """Whether a guard on inputs is one still where symbols that the compile found out are replaced."""
+    now = env.replace(expression).free_symbols
+    return bool(now) and now <= left and expression.free_symbols <= known
 
 
 def _equal_before(env: Any, since: int, symbols: set[Any]) -> set[Any]:

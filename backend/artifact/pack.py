@@ -47,13 +47,15 @@ def compile_kept(request: Request, compiler: Compiler, told: Callable[[], object
     notes = attempt("notes", False, node_notes, gm)  # now: passes of the compiler change the graph
     with by_itself(gm, env) as again, noting() as kernels, capture_result() as results, noting_places(told) as place:
         run = compiler.compile(gm, inputs, request.patches, request.report.skipped)
+    lost, more = ([], None) if again else guards.left_out(env, guards_before, inputs)
     return Compiled(
         run=run,
         result=results.outermost(),
         kernels=kernels,
         alias_guards=guards.alias_guards(context)[before:],
         sources=compat.input_sources(gm),
-        lost_guards=[] if again else guards.lost_guards(env, guards_before, inputs),
+        lost_guards=lost,
+        more_guards=more,
         problem=results.problem,
         inputs=[*lifted_tensors(gm).values(), *inputs],
         notes="" if isinstance(notes, Failure) else notes.value,
@@ -80,6 +82,8 @@ def pack(compiled: Compiled, key: Key, compiler: Compiler) -> Artifact:
     except (KeyError, NotImplementedError) as error:
         raise NotSerialisable(f"a guard on overlapping inputs that no entry can say: {error}") from error
     packed = compiler.pack(compiled, key)
+    if compiled.more_guards is not None:
+        packed.result.guards_expr = " and ".join(filter(None, (packed.result.guards_expr, compiled.more_guards)))
     texts = {name: getattr(packed.result, name) for name in _RESULT_TEXTS if getattr(packed.result, name, None)}
     for name in texts:
         setattr(packed.result, name, None)

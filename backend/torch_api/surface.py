@@ -66,6 +66,9 @@ SURFACE = (
     Need("torch._C._dynamo.guards", "", names=("compute_overlapping_tensors", "dict_version")),
     Need("torch.fx.node", "", names=("_side_effectful_functions",)),
     Need("torch.fx.experimental.symbolic_shapes", "ShapeEnv.evaluate_guards_expression", ("self", "code", "args")),
+    Need(
+        "torch.fx.experimental.symbolic_shapes", "ShapeEnv.produce_guards_expression", ("self", "placeholders", "guards")
+    ),
     # compiling
     Need("torch", "_TorchCompileInductorWrapper", ("mode", "options", "dynamic")),
     Need(_CACHE, "AOTAutogradCacheInfo", ("cache_key", "start_time_ns", "forward_symints")),

@@ -45,6 +45,7 @@ class Writer:
         self._queue: deque[tuple[Job, int]] = deque()
         self._waiting_bytes = 0
         self._running = False
+        self._too_late = False  # Python starts no thread any more, while what others registered for the end still runs
         self.dropped = 0
 
     def submit(self, job: Job, size: int = 0) -> bool:
@@ -57,7 +58,7 @@ class Writer:
                 self._waiting_bytes += size
                 self._changed.notify_all()
                 return True
-            if full or not ending():
+            if full or not (ending() or self._too_late):
                 self.dropped += 1
                 return False
         _do(job)  # from Python 3.12 on no thread can be started any more
@@ -86,7 +87,8 @@ class Writer:
         try:
             thread.start()
         except RuntimeError as error:  # the interpreter is shutting down, or no thread can be had
-            if not ending():
+            self._too_late = "interpreter shutdown" in str(error)
+            if not (ending() or self._too_late):
                 logger.warning("nothing is written to the cache in the background: %s", error)
             return False
         _flush_at_the_end_of_this_process()

@@ -114,7 +114,7 @@ def _gradient_by_numbers(ctx, grad):
 same.register_autograd(_gradient_by_numbers, setup_context=_numbers)
 
 
-@case(bypass="guards that no entry can say")
+@case()
 def guards_on_a_number_that_then_equals_another(way):
     """The backward asks of two numbers one by one, then whether they are equal. (torch keeps the last guard and forgets
     those on the number that it replaced: its cache serves 9 the gradient of 7.)"""
@@ -123,6 +123,27 @@ def guards_on_a_number_that_then_equals_another(way):
         x = numbers(requires_grad=True)
         compiled(x, one, other).backward()
         found.append(x.grad)
+    return found
+
+
+class _KeysAndValues:
+    def __init__(self):
+        self.held, self.position = torch.zeros(2, 16, 4), 0
+
+    def add(self, x):
+        self.held[:, self.position : self.position + x.shape[1]] = x
+        self.position += x.shape[1]
+        return self.held[:, : self.position]
+
+
+@case()
+def a_position_that_is_zero_for_a_prompt(way):
+    """A cache written by hand, prompts of several lengths: that they do not fill it is asked of position and length,
+    and then the position is found to be 0."""
+    compiled, found = way.compile(lambda cache, x: cache.add(x * 2).sum(1)), []
+    for length in (3, 5, 4, 16):
+        cache = _KeysAndValues()
+        found += [compiled(cache, torch.full((2, many, 4), 0.5)) for many in (length, *((1, 1, 2) if length < 10 else ()))]
     return found
 
 

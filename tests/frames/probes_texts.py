@@ -21,3 +21,22 @@ def by_percent(x): return x * len("%s of %d" % (x.dtype, x.dim()))
 
 for entry in "of_dict of_list of_keys of_shape of_limits of_member by_percent".split():
     put(f"text: {entry}, nothing", SOURCE, entry, change=set_("m.UNUSED", 1), restores=True)
+
+put(
+    "text: a global without one, beside a function that is made before a break",
+    """
+import torch
+UNUSED = 0
+class Wordless:
+    def __repr__(self): raise RuntimeError("whoever records a frame asks no object of the program's for its text")
+WORDLESS = Wordless()
+def step(x):
+    def add(y): return y + 1
+    x = x * 2
+    torch._dynamo.graph_break()
+    return add(x)
+""",
+    "step",
+    change=set_("m.UNUSED", 1),
+    restores=True,
+)
