@@ -204,7 +204,9 @@ def _refuse_odd(graph: Any, shape: dict[str, list[str]]) -> None:
     if graph.export or graph.export_constraints:
         raise Refused("it is exported")
     if not all(map(is_of_frame, graph.input_source_to_sizes_strides)):
-        raise Refused("it makes an nn.Parameter of a tensor, and torch sets no guard on its sizes")
+        raise Refused(
+            "torch sets no guard on the sizes of a tensor that is none of the frame (an nn.Parameter made in it)"
+        )
     if graph.shape_env.specializations:
         raise Refused("mark_dynamic(specialize_on=...) compiles it several times")
 

@@ -67,7 +67,9 @@ SURFACE = (
     Need("torch.fx.node", "", names=("_side_effectful_functions",)),
     Need("torch.fx.experimental.symbolic_shapes", "ShapeEnv.evaluate_guards_expression", ("self", "code", "args")),
     Need(
-        "torch.fx.experimental.symbolic_shapes", "ShapeEnv.produce_guards_expression", ("self", "placeholders", "guards")
+        "torch.fx.experimental.symbolic_shapes",
+        "ShapeEnv.produce_guards_expression",
+        ("self", "placeholders", "guards"),
     ),
     # compiling
     Need("torch", "_TorchCompileInductorWrapper", ("mode", "options", "dynamic")),

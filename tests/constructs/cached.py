@@ -143,7 +143,9 @@ def a_position_that_is_zero_for_a_prompt(way):
     compiled, found = way.compile(lambda cache, x: cache.add(x * 2).sum(1)), []
     for length in (3, 5, 4, 16):
         cache = _KeysAndValues()
-        found += [compiled(cache, torch.full((2, many, 4), 0.5)) for many in (length, *((1, 1, 2) if length < 10 else ()))]
+        found += [
+            compiled(cache, torch.full((2, many, 4), 0.5)) for many in (length, *((1, 1, 2) if length < 10 else ()))
+        ]
     return found
 
 

@@ -4,6 +4,7 @@ settings of `sys`, addresses.
 
 from __future__ import annotations
 
+import logging
 import sys
 import types
 import warnings
@@ -290,4 +291,20 @@ put(
     args=lambda scene=None: (torch.arange(4.0), [1.0]),
     change=_replayed_otherwise,
     since=(2, 15),
+)
+
+put(
+    "logging: a logger's method that Dynamo was told to leave out",
+    """
+import logging
+LOG = logging.getLogger("wg.left.out")
+UNUSED = 0
+def told(x):
+    LOG.info("of %s", x.shape)
+    return x * 2
+""",
+    "told",
+    change=set_("m.UNUSED", 1),
+    before=lambda: torch._dynamo.config.ignore_logger_methods.add(logging.getLogger("wg.left.out").info),
+    restores=True,
 )
