@@ -307,7 +307,7 @@ def _refuse_others_globals(bytecode: types.CodeType, frame: Frame, made: set[str
     """made: names of globals that a restore puts there."""
     dynamos = {name for name in bytecode.co_names if name.startswith("__") and not name.endswith("__")}
     left, others = left_by_dynamo(frame.globals), dynamos - made - set(frame.code.co_names)
-    # Without its constants: `dis` asks each for its text, and of a function made in the frame Dynamo keeps all globals there.
+    # Without its constants: `dis` asks each for its text, and of a function that the frame makes all globals are there.
     bare = bytecode.replace(co_consts=(None,) * len(bytecode.co_consts))
     if any(one.opname == "LOAD_GLOBAL" and one.argval in left for one in dis.get_instructions(bare)):
         raise Refused("it loads what assume_constant_result gave, which Dynamo left among its globals")
