@@ -168,12 +168,10 @@ def _setting(value: Any, values: Values) -> str:
         return f"[{','.join(_setting(item, values) for item in value)}]"
     if isinstance(value, types.FunctionType):
         return values.function(value, strict=False)
-    if isinstance(value, types.MethodType) and type(value.__self__) in _LOGGERS:  # `ignore_logging_functions`, mostly
-        return f"{_setting(value.__func__, values)} of the logger {value.__self__.name}"
+    if isinstance(value, types.MethodType) and isinstance(owner := value.__self__, logging.Logger):
+        if logging.getLogger(owner.name) is owner:  # of `ignore_logging_functions`
+            return f"{_setting(value.__func__, values)} of the logger {owner.name}"
     try:
         return values.key(value)
     except Refused as why:
         raise Refused(f"a setting of Dynamo's: {why}") from None
-
-
-_LOGGERS = (logging.Logger, logging.RootLogger)  # one to a name, in every process
