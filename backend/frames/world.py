@@ -168,10 +168,16 @@ def _setting(value: Any, values: Values) -> str:
         return f"[{','.join(_setting(item, values) for item in value)}]"
     if isinstance(value, types.FunctionType):
         return values.function(value, strict=False)
-    if isinstance(value, types.MethodType) and isinstance(owner := value.__self__, logging.Logger):
-        if logging.getLogger(owner.name) is owner:  # of `ignore_logging_functions`
-            return f"{_setting(value.__func__, values)} of the logger {owner.name}"
+    owner = getattr(value, "__self__", None)
+    if isinstance(owner, logging.Logger) and isinstance(value, types.MethodType):  # of `ignore_logging_functions`
+        return f"{_setting(value.__func__, values)} of {_logger(owner)}"
     try:
         return values.key(value)
     except Refused as why:
         raise Refused(f"a setting of Dynamo's: {why}") from None
+
+
+def _logger(logger: logging.Logger) -> str:
+    if logging.getLogger(logger.name) is not logger:
+        raise Refused("a setting of Dynamo's: a method of a logger that no name finds")
+    return f"the logger {logger.name}"
