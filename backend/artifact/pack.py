@@ -6,6 +6,7 @@ The result is torch's `BundledAOTAutogradResult` (forward and backward in one). 
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from ..torch_api import compile as compat
 from ..torch_api.capture import capture_result
 from ..torch_api.entrances.specialized import by_itself
 from ..torch_api.generated_code.wrapper_module import Payload
-from ..torch_api.ranks.places import names_others, noting_places
+from ..torch_api.ranks.places import names_others, noting_places, sizes_as_numbers
 from ..typing import Compiled, Compiler, NotSerialisable, Request
 from . import guards
 from .cpp_kernels import noting
@@ -111,7 +112,7 @@ def _pickled(payload: Payload, inputs: Sequence[Any]) -> bytes:
     """The payload's bytes, read back once: what a hit would refuse is not kept, or it would fail on each."""
     try:
         with compat.no_dispatch_modes():
-            data = pickle.dumps(payload, protocol=5)
+            data = _dumps(payload)
     except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as error:
         raise NotSerialisable(f"{_culprit(payload.result)}: {error}") from error
     try:
@@ -122,12 +123,23 @@ def _pickled(payload: Payload, inputs: Sequence[Any]) -> bytes:
     return data
 
 
+def _dumps(value: Any) -> bytes:
+    file = io.BytesIO()
+    _Pickler(file, protocol=5).dump(value)
+    return file.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        return sizes_as_numbers(value) or NotImplemented
+
+
 def _culprit(result: Any) -> str:
     """Which field of the result does not pickle."""
     fields: dict[str, Any] = vars(result)
     for name, value in fields.items():
         try:
-            pickle.dumps(value)
+            _dumps(value)
         except Exception:  # noqa: BLE001 - any failure names the field
             return name
     return "the result"

@@ -310,7 +310,8 @@ class Values:
 
     def key_of_dict(self, value: Any) -> str:
         """Of tensors (an optimizer's state) sources say which they are, see `recording`."""
-        return "tensor" if type(value) in (torch.Tensor, torch.nn.Parameter) else self.key(value)
+        by_address = isinstance(value, torch.Tensor) and type(value).__hash__ is torch.Tensor.__hash__
+        return "tensor" if by_address else self.key(value)
 
     def key(self, value: Any) -> str:
         """An item of a set, or a name in a table."""

@@ -116,6 +116,19 @@ class Spread(torch.nn.Module):  # parameters and inputs are tensors of the mesh,
 def spread(wrap):
     return wrap(Spread(line()))
 
+def stepped(wrap):  # an optimizer over FSDP2's DTensors, of sizes that vary once there are moments
+    blocks = fully_shard(model())
+    optimizer = torch.optim.AdamW(blocks.parameters(), lr=0.01, foreach=True)
+    step = wrap(optimizer.step)
+    @torch.enable_grad()
+    def train(x):
+        for _ in range(3):
+            blocks(x).square().mean().backward()
+            step()
+            optimizer.zero_grad()
+        return tuple(one.full_tensor().detach() for one in blocks.parameters())
+    return train
+
 def both(wrap):  # FSDP2 along one axis of a mesh, tensor parallelism along the other
     mesh = init_device_mesh("cpu", (1, world), mesh_dim_names=("dp", "tp"))
     along, across = mesh["dp"], mesh["tp"]
@@ -129,7 +142,7 @@ def both(wrap):  # FSDP2 along one axis of a mesh, tensor parallelism along the 
 
 CASES = [
     parallel, spread, plain, of_rank, group_in_a_table, group_of_a_class, group_by_its_tag, mesh_of_a_global, around,
-    within, buckets, sharded, recomputed, both,
+    within, buckets, sharded, recomputed, stepped, both,
 ]
 
 def eager(function):
@@ -189,9 +202,9 @@ os._exit(0)  # torch's own threads abort a process now and then while it ends
 OLD = versions.at_hand() < (2, 12)  # graphs of DTensors are bypasses there, and `new_group` puts ranks in order
 CASES = """
     parallel spread plain of_rank group_in_a_table group_of_a_class group_by_its_tag mesh_of_a_global around within
-    buckets sharded recomputed both
+    buckets sharded recomputed stepped both
 """.split()
-CASES = [case for case in CASES if not (OLD and case in ("parallel", "spread", "both"))]
+CASES = [case for case in CASES if not (OLD and case in ("parallel", "spread", "stepped", "both"))]
 EVERYONES = "plain around within buckets sharded".split()  # no rank is asked for: they serve jobs of any size
 CHANGES = [
     ({"group": "world"}, ["group_in_a_table", "group_of_a_class"]),
@@ -202,7 +215,10 @@ CHANGES = [
     ({"strides": True}, ["spread"]),
     ({"frozen": True}, ["spread"]),
     ({"bucket": 0.004}, ["buckets"]),
-    ({"world": 1}, [case for case in CASES if case not in EVERYONES]),
+    (
+        {"world": 1},
+        [case for case in CASES if case not in (*EVERYONES, "stepped")],
+    ),  # of whose step a part asks no rank
 ]
 CHANGES = [(change, here) for change, cases in CHANGES if (here := [case for case in cases if case in CASES])]
 

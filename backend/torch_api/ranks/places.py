@@ -18,7 +18,7 @@ import torch
 from warmgraph.hashing import fact
 
 from .. import patches, versions
-from ..compile import inductor_config, setting
+from ..compile import hints, inductor_config, setting
 from ..generated_code.wrapper_module import Payload
 from .group_names import Unknown, group_names, with_groups
 
@@ -225,3 +225,20 @@ def with_groups_of(payload: Payload, theirs: Sequence[str], ours: Sequence[str])
 def _graphs(result: Any) -> list[Any]:
     sides = (result.compiled_fw, result.compiled_bw)
     return [side.result for side in sides if side is not None and hasattr(side.result, "source_code")]
+
+
+def sizes_as_numbers(value: Any) -> tuple[Any, ...] | None:
+    """How to pickle the sizes in a DTensor's description where they vary: as this call's numbers. None for all else.
+
+    A DTensor is made of its parts with the sizes that it has then; of the description it takes the dtype. A gradient that
+    is described otherwise is spread as the description says, which it is already.
+    """
+    cls = type(value)
+    if cls.__name__ != "TensorMeta" or cls.__module__ != "torch.distributed.tensor._dtensor_spec":
+        return None
+    if not any(isinstance(size, torch.SymInt) for size in (*value.shape, *value.stride)):
+        return None
+    shape, stride = (
+        [hints([size])[0] if isinstance(size, torch.SymInt) else size for size in sizes] for sizes in value[:2]
+    )
+    return cls, (torch.Size(shape), tuple(stride), value.dtype)
