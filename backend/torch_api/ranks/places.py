@@ -230,8 +230,8 @@ def _graphs(result: Any) -> list[Any]:
 def sizes_as_numbers(value: Any) -> tuple[Any, ...] | None:
     """How to pickle the sizes in a DTensor's description where they vary: as this call's numbers. None for all else.
 
-    A DTensor is made of its parts with the sizes that it has then; of the description it takes the dtype. A gradient that
-    is described otherwise is spread as the description says, which it is already.
+    A DTensor is made of its parts with the sizes that it has then; of the description it takes the dtype. A gradient
+    that is described otherwise is spread as the description says, which it is already.
     """
     cls = type(value)
     if cls.__name__ != "TensorMeta" or cls.__module__ != "torch.distributed.tensor._dtensor_spec":
