@@ -136,9 +136,10 @@ def foreign(value: Any, clean: set[Any] | None = None) -> Any | None:
     """
     # The most frequent ones first: a process's first key asks of 20,000 values.
     kind = type(value)
+    seen: set[Any] = set() if clean is None else clean  # functions, and ids of what else there is
     waiting = [value]
     if kind is types.FunctionType:
-        if clean is not None and value in clean:
+        if value in seen:
             return None
         # From Python 3.12 on filelock answers each audit event in Python, as these and `id` are: as few as can be.
         code = value.__code__
@@ -153,13 +154,11 @@ def foreign(value: Any, clean: set[Any] | None = None) -> Any | None:
             waiting += _around(value)
         if not waiting:
             return None
+        seen.add(value)
     elif kind in _DESCRIPTOR_TYPES:
         return None if _is_toolchain(_module_of_builtin(value)) else value
     elif kind is type and _is_toolchain(value.__module__):
         return None
-    seen: set[Any] = set() if clean is None else clean  # functions, and ids of what else there is
-    if kind is types.FunctionType:
-        seen.add(value)
     while waiting:
         item = waiting.pop()
         kind = type(item)

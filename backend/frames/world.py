@@ -168,10 +168,9 @@ def _setting(value: Any, values: Values) -> str:
         return f"[{','.join(_setting(item, values) for item in value)}]"
     if isinstance(value, types.FunctionType):
         return values.function(value, strict=False)
-    owner = getattr(value, "__self__", None)
-    if isinstance(owner, logging.Logger) and isinstance(value, types.MethodType):  # of `ignore_logging_functions`
-        return f"{_setting(value.__func__, values)} of {_logger(owner)}"
     try:
+        if isinstance(value, types.MethodType) and isinstance(value.__self__, logging.Logger):
+            return f"{_setting(value.__func__, values)} of {_logger(value.__self__)}"  # of `ignore_logging_functions`
         return values.key(value)
     except Refused as why:
         raise Refused(f"a setting of Dynamo's: {why}") from None
@@ -179,5 +178,5 @@ def _setting(value: Any, values: Values) -> str:
 
 def _logger(logger: logging.Logger) -> str:
     if logging.getLogger(logger.name) is not logger:
-        raise Refused("a setting of Dynamo's: a method of a logger that no name finds")
+        raise Refused("a method of a logger that no name finds")
     return f"the logger {logger.name}"

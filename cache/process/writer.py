@@ -58,7 +58,7 @@ class Writer:
                 self._waiting_bytes += size
                 self._changed.notify_all()
                 return True
-            if full or not (ending() or self._too_late):
+            if full or not self._is_late:
                 self.dropped += 1
                 return False
         _do(job)  # from Python 3.12 on no thread can be started any more
@@ -80,6 +80,10 @@ class Writer:
         """Whether something is queued or running."""
         return self._running
 
+    @property
+    def _is_late(self) -> bool:
+        return self._too_late or ending()
+
     def _start(self) -> bool:
         if self._running:
             return True
@@ -88,7 +92,7 @@ class Writer:
             thread.start()
         except RuntimeError as error:  # the interpreter is shutting down, or no thread can be had
             self._too_late = "interpreter shutdown" in str(error)
-            if not (ending() or self._too_late):
+            if not self._is_late:
                 logger.warning("nothing is written to the cache in the background: %s", error)
             return False
         _flush_at_the_end_of_this_process()

@@ -215,10 +215,8 @@ CHANGES = [
     ({"strides": True}, ["spread"]),
     ({"frozen": True}, ["spread"]),
     ({"bucket": 0.004}, ["buckets"]),
-    (
-        {"world": 1},
-        [case for case in CASES if case not in (*EVERYONES, "stepped")],
-    ),  # of whose step a part asks no rank
+    # A part of `stepped` asks no rank either.
+    ({"world": 1}, [case for case in CASES if case not in (*EVERYONES, "stepped")]),
 ]
 CHANGES = [(change, here) for change, cases in CHANGES if (here := [case for case in cases if case in CASES])]
 

@@ -67,7 +67,7 @@ class Walk:
         self._free, self._names = free, names
         self.hooks: dict[int, dict[int, int]] = {}
         self.kinds: dict[int, Any] = {}  # what `objects` found of a class, by its id
-        self._counts: dict[Any, dict[str, bool]] = {}  # whether a name does
+        self._labels: dict[Any, dict[str, str | None]] = {}  # as what a name is said; None: it does not count
         self._programs: dict[int, bool] = {}  # by the id of a class
         self._numbered = set(ALWAYS_NUMBERED)  # ids of classes whose objects never come by name
         self._numbers: dict[int, int] = {}
@@ -143,19 +143,17 @@ class Walk:
         always: names that count in any case.
         """
         everything, at = self.everything and self._is_programs(holder), id(holder)
-        known = self._counts.setdefault((everything, frozenset(always)), {})
+        known = self._labels.setdefault((everything, frozenset(always)), {})
         for key, value in list(held.items()):
             if type(key) is not str:
                 continue
-            counts = known.get(key)
-            if counts is None:
+            if key not in known:
                 # Dynamo asks tensors for flags under such names (`_is_param`).
                 counts = everything or key in self.asked or key in always or key.startswith("_is_")
                 counts = counts and not (is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo"))
-                known[key] = counts
-            if counts:
-                name = key if not key.startswith(COMPOSABLE) else COMPOSABLE
-                yield f"{name}={self.item(at, key, value)}"
+                known[key] = None if not counts else COMPOSABLE if key.startswith(COMPOSABLE) else key
+            if (label := known[key]) is not None:
+                yield f"{label}={self.item(at, key, value)}"
 
     def _is_programs(self, holder: Any) -> bool:
         kind = holder if isinstance(holder, type) else type(holder)

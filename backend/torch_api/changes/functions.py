@@ -32,7 +32,7 @@ class _Space:
         self.replaced: dict[str, Any] = {}
         self.own = ""  # digest of torch's own functions here, of a space in `_NAMED`
 
-    def look(self, clean: set[int]) -> None:
+    def look(self, clean: set[Any]) -> None:
         self.version = operators.dict_version(self.names)
         self.replaced = {}
         if self.name in _NAMED:
@@ -124,7 +124,7 @@ class _Looked:
         self._versions: list[int] = []
         self._found: tuple[str, dict[str, Any]] = ("", {})
 
-    def look(self, clean: set[int]) -> tuple[str, dict[str, Any]]:
+    def look(self, clean: set[Any]) -> tuple[str, dict[str, Any]]:
         """As `patched_functions` gives it."""
         if len(sys.modules) != self._seen:
             self._seen = len(sys.modules)
@@ -155,7 +155,7 @@ class _Looked:
             self._versions.append(-1)
         return space
 
-    def _add_classes(self, space: _Space, clean: set[int]) -> None:
+    def _add_classes(self, space: _Space, clean: set[Any]) -> None:
         """The classes that a module defines, each with its own names."""
         if space.name not in self._modules:
             return
@@ -174,7 +174,7 @@ _of_graphs = _Looked(lambda name: is_looked_after(name) and not name.startswith(
 _of_dynamo = _Looked(lambda name: name.startswith("torch._dynamo") and name != "torch._dynamo.device_interface")
 
 
-def patched_functions(clean: set[int]) -> tuple[str, dict[str, Any]]:
+def patched_functions(clean: set[Any]) -> tuple[str, dict[str, Any]]:
     """`module.name` or `module.Class.name` -> what stands there now. 35 ms at first, then 0.05 to 0.1 ms.
 
     And a digest of torch's own functions where graphs find theirs. The same object as before while nothing changed.

@@ -20,7 +20,7 @@ _OURS = "torch._inductor."  # where Inductor's own patterns are made of function
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def foreign_patterns(clean: set[int]) -> dict[str, Any]:
+def foreign_patterns(clean: set[Any]) -> dict[str, Any]:
     """Name -> what a pattern from outside is made of: its text, and the functions that check and replace.
 
     clean: as `foreign` takes it.
@@ -48,7 +48,7 @@ def foreign_patterns(clean: set[int]) -> dict[str, Any]:
 _read: tuple[list[Any], dict[str, Any]] = ([], {})
 
 
-def _foreign_in(name: str, pass_: Any, clean: set[int]) -> dict[str, Any]:
+def _foreign_in(name: str, pass_: Any, clean: set[Any]) -> dict[str, Any]:
     hung = {part: value for part, value in vars(pass_).items() if foreign(value, clean) is not None}
     found: dict[str, Any] = {f"{part} of {name}": value for part, value in hung.items() if part != "patterns"}
     # In the order of what they begin with: torch adds its own, for others, when it first compiles.
@@ -63,7 +63,7 @@ def _foreign_in(name: str, pass_: Any, clean: set[int]) -> dict[str, Any]:
     return found
 
 
-def _is_foreign(value: Any, clean: set[int]) -> bool:
+def _is_foreign(value: Any, clean: set[Any]) -> bool:
     """Also a function that holds one which Inductor has not itself: `register_replacement` may be given functions of
     torch's.
     """

@@ -112,7 +112,7 @@ def _begin() -> None:
         is_generated_by_torch(space)
 
 
-_clean: set[int] = set()  # for `foreign`, within one look: the same functions stand in many tables
+_clean: set[Any] = set()  # for `foreign`, within one look: the same functions stand in many tables
 
 # --- read again when something changed ------------------------------------------------------------------------
 
