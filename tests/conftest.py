@@ -64,7 +64,6 @@ ONE_IN = {
     "keys/pairs/test_pairs.py": 80,
     "keys/test_import_orders.py": 0,
     "keys/test_oracle.py": 0,
-    "keys/test_processes.py": 0,
     "page/test_page.py": 6,
     "remote/test_faults.py": 0,
     "remote/test_network.py": 4,

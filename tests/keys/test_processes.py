@@ -48,19 +48,20 @@ def backend(gm, inputs):
 torch.compile(theirs.Model(), backend=backend, dynamic=True)(torch.ones(3, 8))
 for k in found:
     for text in k.texts().values():
-        for place in (sys.prefix, os.getcwd(), {folder!r}, os.environ.get("HOME", "-")):
+        for place in (sys.prefix, os.getcwd(), {folder!r}, os.environ.get("HOME", sys.prefix)):
             assert place not in text
 print(json.dumps([(k.id, k.texts()) for k in found]))
 """
 
 
 def test_process_seed_folder_home_user_rank_and_paths_do_not_matter(tmp_path):
-    """The same program in processes that share nothing but torch and the machine."""
+    """The same program in processes that share nothing but torch and the machine; without assertions it is another."""
     ranks = {"LOCAL_RANK": "1", "RANK": "3", "WORLD_SIZE": "8", "CUDA_VISIBLE_DEVICES": "1", "MASTER_ADDR": "10.0.0.1"}
     settings = [
         {"PYTHONHASHSEED": "0", "HOME": "/nonexistent", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "a")},
         {"PYTHONHASHSEED": "1", "HOME": str(tmp_path), "USER": "somebody", "LOGNAME": "somebody", **ranks},
         {"PYTHONHASHSEED": "2", "HOSTNAME": "other", "WARMGRAPH_DIR": str(tmp_path / "b"), "TMPDIR": str(tmp_path)},
+        {"PYTHONHASHSEED": "3"},
     ]
     found = []
     for number, extra in enumerate(settings):
@@ -68,7 +69,7 @@ def test_process_seed_folder_home_user_rank_and_paths_do_not_matter(tmp_path):
         folder.mkdir()
         (folder / "theirs.py").write_text(THEIRS)
         output = subprocess.run(
-            [sys.executable, *(["-O"] if number == 2 else []), "-c", PROGRAM.format(folder=str(folder))],
+            [sys.executable, *(["-O"] if number == 3 else []), "-c", PROGRAM.format(folder=str(folder))],
             env={"PATH": "/usr/bin:/bin", **extra},
             cwd=folder if number else Path.cwd(),
             check=True,
@@ -77,7 +78,12 @@ def test_process_seed_folder_home_user_rank_and_paths_do_not_matter(tmp_path):
         ).stdout
         found.append(json.loads(output))
     assert '"wgtheirs::scale' in found[0][0][1]["code"]
-    for later in found[1:]:
+    *same, optimized = found
+    for later in same[1:]:
         for (first_id, first_texts), (other_id, other_texts) in zip(found[0], later, strict=True):
             assert {name: other_texts[name] for name in PART_NAMES} == first_texts
             assert first_id == other_id
+    for (first_id, first_texts), (other_id, other_texts) in zip(found[0], optimized, strict=True):
+        assert {name for name in PART_NAMES if other_texts[name] != first_texts[name]} == {"toolchain"}
+        assert "optimize: 1" in other_texts["toolchain"]
+        assert first_id != other_id

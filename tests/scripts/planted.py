@@ -42,7 +42,17 @@ def planted(cause, reason="absent", **settings):
 
 
 def without_compiling(request, compiler, told):
-    return Compiled(request.gm.forward, None, {}, [], [], [], None, [])
+    return Compiled(
+        run=request.gm.forward,
+        result=None,
+        kernels={},
+        alias_guards=[],
+        sources=[],
+        lost_guards=[],
+        more_guards=None,
+        problem=None,
+        inputs=[],
+    )
 
 
 def texts_alone(compiled, key, *rest):

@@ -40,7 +40,6 @@ def test_thirty_are_planted() -> None:
     assert len(NAMES) >= 30
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_the_true_cause_is_named(name: str, planted: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest miss says its cause, down to the line that differs, in JSON, in words, and by its key."""
