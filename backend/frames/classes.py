@@ -230,7 +230,10 @@ _CHECKS = frozenset({"__instancecheck__", "__subclasscheck__"})
 def refuse_own_checks(cls: type) -> None:
     """Raises Refused for a class whose code Dynamo runs, and does not trace, when it is asked for its instances."""
     for base in cls.__mro__:
-        if "__subclasshook__" in vars(base) and not is_known(base.__module__):
+        hook = vars(base).get("__subclasshook__")
+        by = getattr(getattr(hook, "__func__", hook), "__globals__", {}).get("__name__")
+        # A protocol's is Python's own: what that asks of objects is said (`protocols.py`).
+        if hook is not None and not is_known(base.__module__) and not is_known(by):
             raise Refused(f"isinstance on {name_of(cls)} runs its __subclasshook__ while it is traced")
         if "_missing_" in vars(base) and not is_known(base.__module__) and _runs_unseen(vars(base)["_missing_"]):
             raise Refused(f"{name_of(cls)} has a _missing_ that may run while it is traced, unseen")
@@ -245,8 +248,6 @@ def refuse_own_checks(cls: type) -> None:
         # typing_extensions: Python's `typing` for older versions; torch asks for it.
         if own and module_of_class(base) != "typing_extensions":
             raise Refused(f"isinstance on {name_of(cls)} runs its {name_of(base)} while it is traced")
-    if vars(cls).get("_is_runtime_protocol", False) and not is_known(cls.__module__):
-        raise Refused(f"isinstance on the protocol {name_of(cls)} looks at objects under no guard")
 
 
 def _runs_unseen(method: Any) -> bool:

@@ -58,6 +58,7 @@ from .traced import (
     place_of,
     places_of,
     refuse_unsaid,
+    refuse_unsaid_attributes,
     sourceless_facts,
 )
 from .values import Values
@@ -130,7 +131,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     sourceless = [*(one for number, one in seen.sourceless.items() if number not in seen.nested)]
     sourceless += classes_in(output.bytecode)
     inlined = sorted({*inlined, *sourceless_facts(sourceless, asked, look.values)})
-    refuse_unsaid(seen.functions.values(), asked, look.values)
+    refuse_unsaid(seen.functions.values(), look.values)
     for row in installed:
         if row[1] == "scope":  # now that it is known which classes there are
             row[2] = scope_of(row[2], seen.inlined, sources, look, table)
@@ -147,6 +148,7 @@ def make_record(frame: Frame, output: Any, seen: Seen, shape: dict[str, list[str
     everything = everything_is_asked(codes) or bool(look.copied)
     free = free_numbers(table.sources, guards, look)
     walk, reached = reach(frame, look, table.sources, spaces, free, names=names, everything=everything)
+    refuse_unsaid_attributes(asked, look.values, walk.says)
     places = {module: place for module in modules if (place := walk.place(live(module))) is not None}
     for row in [_row(guard, look, table, texts, made=False) for guard, module in hookless if module not in places]:
         facts[repr(row)] = row

@@ -12,7 +12,7 @@ import dataclasses
 import enum
 import functools
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from warmgraph.hashing import bound_cells, module_of_class
@@ -156,13 +156,20 @@ _BY_NAME = (types.ModuleType, functools.cached_property, types.MethodWrapperType
 _SAME_EVERYWHERE = (object, type(getattr(dataclasses, "_HAS_DEFAULT_FACTORY", object())))
 
 
-def refuse_unsaid(functions: Iterable[types.FunctionType], asked: Collection[str], values: Values) -> None:
-    """Raises Refused for a function, reached through no source, that holds what nothing guards and nothing says."""
-    done: set[int] = set()
+def refuse_unsaid_attributes(asked: Collection[str], values: Values, is_reached: Callable[[Any, str], bool]) -> None:
+    """Raises Refused for a function with an attribute under an asked name that nothing says.
+
+    is_reached: whether the walk says what an object has under a name.
+    """
     for function in list(values.functions.values()):
         for name, held in vars(function).items() if not is_known(function.__module__) else ():
-            if name in asked and not is_mark(name) and not is_said(held):
+            if name in asked and not is_mark(name) and not is_said(held) and not is_reached(function, name):
                 raise Refused(f"it reads {name} of function {function.__qualname__} under no guard")
+
+
+def refuse_unsaid(functions: Iterable[types.FunctionType], values: Values) -> None:
+    """Raises Refused for a function, reached through no source, that holds what nothing guards and nothing says."""
+    done: set[int] = set()
     for function in functions:
         refuse_uncovered(function, function.__qualname__, done)
         held = function.__defaults__ or function.__kwdefaults__ or function.__closure__

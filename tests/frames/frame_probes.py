@@ -26,6 +26,7 @@ import probes_modules  # noqa: F401
 import probes_operators  # noqa: F401
 import probes_optimizers  # noqa: F401
 import probes_process  # noqa: F401
+import probes_protocols  # noqa: F401
 import probes_sizes  # noqa: F401
 import probes_sourceless  # noqa: F401
 import probes_texts  # noqa: F401

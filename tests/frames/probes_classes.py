@@ -201,7 +201,7 @@ klass("by_state", "the state that it reads", change=set_("m.THING.v", 0.5), afte
 klass("by_helper", "what it calls", edit=OPPOSITE, refused="isinstance")
 klass("by_helper", "a global of what it calls", edit=LARGER, refused="isinstance")
 klass("by_hook", "what it calls", edit=OPPOSITE, refused="isinstance")
-klass("by_protocol", "a method is None", change=set_("m.THING.run", None), after=False, refused="isinstance")
+klass("by_protocol", "a method is None", change=set_("m.THING.run", None), after=False)
 klass("is_sequence", "registered", edit=SEQUENCE)
 klass("is_sequence_class", "registered", edit=SEQUENCE)
 klass("is_registered", "with a subclass", edit=("PROXY = Proxy", "RunsIndeed.register(Thing); PROXY = Proxy"))

@@ -29,6 +29,7 @@ class Walking(Protocol):
     everything: bool
     hooks: dict[int, dict[int, int]]
     kinds: dict[int, Any]
+    protocols: list[type]
 
     def ref(self, value: Any, label: str) -> str: ...
 

@@ -54,6 +54,7 @@ from .containers import (
     unordered,
     view,
 )
+from .protocols import note_protocol
 
 _BY_TORCH = frozenset("forward backward setup_context jvp vmap generate_vmap_rule".split())  # called by torch itself
 HOOKS = frozenset(
@@ -205,8 +206,7 @@ def _class(walk: Walking, cls: Any) -> Iterator[str]:
     yield f"{name_of(cls)} {counted(cls)} {walk.ref(type(cls), '__class__')}"
     for number, base in enumerate(cls.__mro__[1:]):
         yield walk.ref(base, f"base {number}")
-    if "isinstance" in walk.asked and vars(cls).get("_is_runtime_protocol", False):
-        raise Refused(f"isinstance on the protocol {name_of(cls)} looks at objects under no guard")
+    note_protocol(walk, cls)
     everything = issubclass(type(cls), enum.EnumMeta) or (walk.everything and attributes_are_of_program(cls))
     for key, value in list(vars(cls).items()):
         if key in BOOKKEEPING or key.startswith(_GENERATED) or (key == "__doc__" and key not in walk.asked):

@@ -33,6 +33,7 @@ from .objects import (
     lines_of,
     space_of,
 )
+from .protocols import lines_of_protocols, says_nothing
 
 Free = set[tuple[int, Any]]
 _MOST = 20_000_000  # characters of text: some 200,000 objects, half a second
@@ -66,6 +67,7 @@ class Walk:
         self.asked, self.everything, self._sourced = asked, everything, sourced
         self._free, self._names = free, names
         self.hooks: dict[int, dict[int, int]] = {}
+        self.protocols: list[type] = []
         self.kinds: dict[int, Any] = {}  # what `objects` found of a class, by its id
         self._labels: dict[Any, dict[str, str | None]] = {}  # as what a name is said; None: it does not count
         self._programs: dict[int, bool] = {}  # by the id of a class
@@ -79,7 +81,8 @@ class Walk:
         self._at, self._left = -1, _MOST
 
     def digests(self, roots: Iterable[tuple[int, str, Any]]) -> bytes:
-        """roots: (id of the holder, key, value). Four bytes for each object, in the order in which they are reached.
+        """roots: (id of the holder, key, value). Four bytes for each object, as they are reached, and
+        four for what protocols ask of them.
 
         Raises Refused.
         """
@@ -93,6 +96,9 @@ class Walk:
                 found.append(empty.get(kind) or empty.setdefault(kind, self._digest(lines_of(self, value))))
             else:
                 found.append(self._digest(lines_of(self, value)))
+        if self.protocols:
+            values = [*self._objects, *(value for value, _ in self._said.values())]
+            found.append(self._digest(lines_of_protocols(self.protocols, values)))
         return b"".join(found)
 
     def _digest(self, lines: Iterable[str]) -> bytes:
@@ -109,6 +115,8 @@ class Walk:
         """By what way the first object is reached that is another one."""
         places = range(0, len(now), _WIDTH)
         number = next((at for at in places if was[at : at + _WIDTH] != now[at : at + _WIDTH]), len(now)) // _WIDTH - 1
+        if self.protocols and number == len(self._from):
+            return "what a protocol asks of objects"
         if not 0 <= number < len(self._from):
             return "a value of the frame, or a global that it asks for"
         labels = []
@@ -150,7 +158,7 @@ class Walk:
             if key not in known:
                 # Dynamo asks tensors for flags under such names (`_is_param`).
                 counts = everything or key in self.asked or key in always or key.startswith("_is_")
-                counts = counts and not (is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo"))
+                counts = counts and not _never_counts(key)
                 known[key] = None if not counts else COMPOSABLE if key.startswith(COMPOSABLE) else key
             if (label := known[key]) is not None:
                 yield f"{label}={self.item(at, key, value)}"
@@ -161,6 +169,10 @@ class Walk:
         if found is None:
             found = self._programs[id(kind)] = attributes_are_of_program(holder)
         return found
+
+    def says(self, holder: Any, key: str) -> bool:
+        """Whether what an object that it came by has under an asked name is said."""
+        return id(holder) in self._numbers and not _never_counts(key)
 
     def has_source(self, value: Any) -> bool:
         return id(value) in self._sourced
@@ -207,7 +219,8 @@ class Walk:
             return f"{value.__module__}.{value.__qualname__} {marks_of(value)} {self._on(value)}"
         if isinstance(value, type):
             made_by = self._on(type(value)) if type(value) is not type else ""
-            return f"{name_of(value)} {counted(value)} {self._on(value)}{made_by}"
+            others = "" if says_nothing(value, self.asked) else counted(value)
+            return f"{name_of(value)} {others} {self._on(value)}{made_by}"
         return f"{space_of(value).get('__name__')} {self._on(value)}"
 
     def _on(self, holder: Any) -> str:
@@ -239,6 +252,10 @@ class Walk:
                 function = held.__func__ if isinstance(held, (classmethod, staticmethod)) else held
                 if type(function) is types.FunctionType and key.startswith("__") and not has_known_globals(function):
                     yield f"{key}={self.ref(held, key)}"
+
+
+def _never_counts(key: str) -> bool:
+    return is_mark(key) or key in BOOKKEEPING or key.startswith("_dynamo")
 
 
 def _shortened(value: str | bytes) -> str:

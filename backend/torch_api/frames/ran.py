@@ -116,8 +116,8 @@ def _profiled() -> Watching:
 
     def codes() -> list[types.CodeType]:
         stats = profiler.getstats()
-        reports = _only_reports(stats)
-        ran = (entry.code for entry in stats if id(entry.code) not in reports)
+        apart = _only_reports(stats) | _only_hashed(stats)
+        ran = (entry.code for entry in stats if id(entry.code) not in apart)
         return [code for code in ran if isinstance(code, types.CodeType)]
 
     return profiler.enable, profiler.disable, codes
@@ -140,6 +140,26 @@ def _only_reports(stats: Sequence[Any]) -> set[int]:
         if not others:
             return found
         found -= others
+
+
+def _walks_modules(code: Any) -> bool:
+    """Whether it is torch's `named_modules`, which Dynamo asks for each module's tensors. It hashes modules to come to
+    each once, and nothing else comes of what a `__hash__` of the user's says (torchmetrics has one).
+    """
+    return getattr(code, "co_name", "") == "named_modules" and comes_with_torch(code.co_filename)
+
+
+def _only_hashed(stats: Sequence[Any]) -> set[int]:
+    """Ids of code with that name which only that called."""
+    calls: Counter[int] = Counter()
+    for entry in stats:
+        if _walks_modules(entry.code):
+            calls.update({id(one.code): one.callcount for one in entry.calls or ()})
+    return {
+        id(one.code)
+        for one in stats
+        if getattr(one.code, "co_name", "") == "__hash__" and calls[id(one.code)] == one.callcount
+    }
 
 
 def _reports_around(frame: types.FrameType | None) -> int:
@@ -166,6 +186,8 @@ def _monitored() -> Watching:
 
     def note(code: types.CodeType, offset: int) -> Any:
         if threading.get_ident() != thread:
+            return None
+        if code.co_name == "__hash__" and _walks_modules(sys._getframe(2).f_code):
             return None
         if not _counts_nowhere(code) and _reports_around(sys._getframe(1)) > around:
             return None  # elsewhere it counts

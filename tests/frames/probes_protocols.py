@@ -1,0 +1,99 @@
+"""Protocols (`typing.runtime_checkable`): Python answers `isinstance` by the names that objects have. And classes whose
+`__hash__` runs while torch walks over modules.
+"""
+
+from probe import put, set_
+
+SOURCE = """
+import abc, torch, typing
+@typing.runtime_checkable
+class HasRun(typing.Protocol):
+    def run(self): ...
+@typing.runtime_checkable
+class HasGain(typing.Protocol):
+    gain: float
+class Thing:
+    def run(self): return 1
+class Other: pass
+class Nominal(HasRun): pass
+class Plain(typing.Protocol):
+    pass
+class Inherits(Plain, abc.ABC):
+    factor = 3.0
+THING, OTHER, NOMINAL, INHERITS = Thing(), Other(), Nominal(), Inherits()
+LINEAR = torch.nn.Linear(4, 4)
+def has(x): return x * 5 if isinstance(THING, HasRun) else x * 1.5
+def lacks(x): return x * 5 if isinstance(OTHER, HasRun) else x * 1.5
+def nominal(x): return x * 5 if isinstance(NOMINAL, HasRun) else x * 1.5
+def gain(x): return x * 5 if isinstance(OTHER, HasGain) else x * 1.5
+def of_module(x): return LINEAR(x) * 5 if isinstance(LINEAR, HasGain) else LINEAR(x) * 1.5
+def of_class(x): return x * 5 if issubclass(Other, HasRun) else x * 1.5
+def made(x):
+    other = Other()
+    return x * 5 if isinstance(other, HasRun) else x * 1.5
+def inherits(x): return x * INHERITS.factor if isinstance(INHERITS, Inherits) else x
+"""
+WALKS = """
+import torch
+class Metric(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(4))
+    def __hash__(self): return hash((type(self).__name__, id(self)))
+    def forward(self, x): return x * self.scale
+METRIC = torch.nn.Sequential(Metric())
+def walks(x): return METRIC(x) * 2
+def asks(x): return METRIC(x) * (hash(METRIC[0]) % 7 + 1)
+"""
+
+
+def protocol(entry, name, **more):
+    put(f"protocols: {entry}, {name}", SOURCE, entry, **more)
+
+
+def put_on(path, **names):
+    def change(scene):
+        for part in path.split("."):
+            scene = getattr(scene, part)
+        for name, value in names.items():
+            setattr(scene, name, value)
+
+    return change
+
+
+def without_run(scene):
+    del scene.m.Thing.run
+
+
+def another_protocol(scene):
+    """As an import brings some."""
+    exec("import typing\n@typing.runtime_checkable\nclass Late(typing.Protocol):\n    def late(self): ...", {})
+
+
+protocol("has", "a method is None", change=set_("m.Thing.run", None), after=False)
+protocol("has", "it is gone", change=without_run, after=False)
+protocol("has", "it is called otherwise", edit=("def run(self): return 1", "def runs(self): return 1"))
+protocol(
+    "has", "the protocol asks for more", edit=("def run(self): ...", "def run(self): ...\n    def stop(self): ...")
+)
+protocol("has", "no method of Python's", change=set_("m.Thing.run", 5.0), agrees=True, after=False)
+protocol("lacks", "an object has it", change=put_on("m.OTHER", run=print), after=False)
+protocol("lacks", "a class has it", change=put_on("m.Other", run=print), after=False)
+protocol("lacks", "it is registered", edit=("THING, OTHER", "HasRun.register(Other); THING, OTHER"))
+protocol("nominal", "it inherits no more", edit=("class Nominal(HasRun): pass", "class Nominal: pass"))
+protocol("gain", "an object has it", change=put_on("m.OTHER", gain=2.0), after=False)
+protocol("of_module", "a module has it", change=put_on("m.LINEAR", gain=2.0), after=False)
+protocol("of_module", "torch's class has it", edit=("LINEAR = ", "torch.nn.Linear.gain = 2.0; LINEAR = "))
+protocol("of_class", "a class has it", change=put_on("m.Other", run=print), after=False)
+protocol("made", "a class has it", change=put_on("m.Other", run=print), after=False)
+protocol("inherits", "another protocol", change=another_protocol, restores=True)
+put("protocols: walks, nothing", WALKS, "walks", change=lambda scene: None, restores=True)
+put(
+    "protocols: asks, nothing",
+    WALKS,
+    "asks",
+    change=lambda scene: None,
+    agrees=True,
+    random=True,
+    refused="the identity of",
+)
