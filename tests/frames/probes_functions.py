@@ -352,3 +352,41 @@ comprehension("of_list", "a global", change=set_("m.FACTOR", 9.0))
 comprehension("of_list", "one more", change=lambda s: s.m.HELD.append(3.0))
 comprehension("of_list", "its code", edit=("[scaled(x, n) for", "[scaled(x, n + 1) for"))
 comprehension("within", "its closure", edit=("by = 3.0", "by = 4.0"))
+
+WRAPPED = """
+import functools, torch
+def logged(f):
+    @functools.wraps(f)
+    def inner(self, x): return f(self, x)
+    return inner
+class Base:
+    def step(self, x): return x * 2
+class Model(Base):
+    @logged
+    def step(self, x): return x * 3
+    def other(self, x): return x * 5
+MODEL = Model()
+def unwraps(x):
+    step = type(MODEL).step
+    step = step.__wrapped__ if hasattr(step, "__wrapped__") else step
+    return step(MODEL, x) if step.__code__ is not Base.step.__code__ else x
+def calls(x): return MODEL.step(x) * (2 if hasattr(Base.step, "__wrapped__") else 3)
+def through(x): return inspects(MODEL.step)(MODEL, x)
+def inspects(f):
+    while hasattr(f, "__wrapped__"): f = f.__wrapped__
+    return f
+"""
+
+
+def another_inside(scene):
+    scene.m.Model.step.__wrapped__ = scene.m.Model.other
+
+
+for entry in ("unwraps", "through"):
+    put(f"functions: {entry}, another is wrapped", WRAPPED, entry, change=another_inside, after=False)
+put(
+    "functions: calls, it is wrapped",
+    WRAPPED,
+    "calls",
+    edit=("    def step(self, x): return x * 2", "    @logged\n    def step(self, x): return x * 2"),
+)
