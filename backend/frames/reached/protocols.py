@@ -81,8 +81,8 @@ def _members(cls: type) -> set[str]:
 
 
 def _annotated(base: type) -> Iterable[str]:
-    told = vars(base).get("__protocol_attrs__")
-    return vars(base).get("__annotations__", ()) if told is None else told
+    names: Iterable[str] = vars(base).get("__protocol_attrs__", vars(base).get("__annotations__", ()))
+    return names
 
 
 def _finds_itself(base: type) -> bool:
