@@ -167,7 +167,7 @@ def _comes_with_import(cls: type, registered: type) -> bool:
     or of an installed package, which torch may import to compile and not to load, registers it where one of them is
     made.
     """
-    if module_of_class(registered) in _REGISTER_IN_C:
+    if module_of_class(registered) in _REGISTER_IN_C or "__pyx_vtable__" in vars(registered):  # the latter is Cython's
         return True
     made = sys.modules.get(module_of_class(registered))
     modules = [made] if getattr(made, registered.__qualname__, None) is registered else []

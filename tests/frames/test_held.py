@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import collections
+import _abc
+import collections.abc
 import enum
 import functools
 
 import pytest
 import torch
+from warmgraph.backend.frames.classes import counted
 from warmgraph.backend.frames.held import attributes_of, is_said, plain_text
 from warmgraph.backend.torch_api.frames.state import words
 
@@ -71,3 +73,20 @@ def test_the_device_of_default_tensors_is_in_the_words(monkeypatch):
     before = words()["device"]
     monkeypatch.setattr(torch._C, "_get_default_device", lambda: "cuda")
     assert words()["device"] != before
+
+
+def test_who_counts_is_the_same_whatever_cython_module_is_imported():
+    """Each registers classes of its own: numpy's does."""
+    registered = [reference() for reference in _abc._get_dump(collections.abc.Sequence)[0]]
+    assert "_memoryviewslice" in {cls.__name__ for cls in registered}
+    assert "memoryview" not in counted(collections.abc.Sequence)
+
+
+def test_who_counts_as_a_class_of_the_programs():
+    class Like:
+        pass
+
+    before = counted(collections.abc.Sequence)
+    collections.abc.Sequence.register(Like)
+    assert counted(collections.abc.Sequence) != before
+    assert "Like" in counted(collections.abc.Sequence)
