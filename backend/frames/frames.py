@@ -73,12 +73,13 @@ class Frames(Struct):
     def _first_that_fits(
         self, keyed: list[Address], frame: Frame, report: FrameReport, *, sampled: bool
     ) -> tuple[Kept, Any] | None:
+        known: list[Any] = []
         for address in keyed:
             for kept in self._records(address, report):
                 if address is keyed[0]:
                     report.tried += kept.record.given_up is None
                     report.tried_given_up += kept.record.given_up is not None
-                restored = self._restored(kept, frame, address.around, report, counts=not sampled)
+                restored = self._restored(kept, frame, address.around, report, known, counts=not sampled)
                 if restored is None:
                     report.note_moved()
                 else:
@@ -101,7 +102,7 @@ class Frames(Struct):
         for address in keyed:
             other = self._try(report, "fetch", partial(self._store.of_another_program, *address.where))
             if other is not None:
-                if self._restored(other, frame, address.around, report, counts=False) is None:
+                if self._restored(other, frame, address.around, report, [], counts=False) is None:
                     report.note_moved()
                 return
 
@@ -120,8 +121,10 @@ class Frames(Struct):
                 return
             yield kept
 
-    def _restored(self, kept: Kept, frame: Frame, around: Around, report: FrameReport, *, counts: bool) -> Any:
-        """counts: whether its graphs are hits; not where they are loaded to be compared only."""
+    def _restored(
+        self, kept: Kept, frame: Frame, around: Around, report: FrameReport, known: list[Any], *, counts: bool
+    ) -> Any:
+        """known: see `check_around`. counts: whether its graphs are hits; not where they are only compared."""
 
         def load(graph: Any, wrapping: Any) -> Any:
             with as_traced():
@@ -130,7 +133,7 @@ class Frames(Struct):
         def go() -> Any:
             with report.phase("restore"):
                 with as_traced():
-                    check_around(kept.record.surroundings, self.engine.compiler, self.refusal)
+                    check_around(kept.record.surroundings, self.engine.compiler, self.refusal, known)
                 return restore(kept.record, frame, around, load, profiles=self.engine.settings.pgo)
 
         return self._try(report, "restore", go)

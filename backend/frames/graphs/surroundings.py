@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -53,17 +54,23 @@ def around_no_graph(compiler: Compiler, refusal: Refusal) -> dict[str, Plain]:
     return {**nothing, "around": _digests_now(nothing, compiler, refusal)}
 
 
-def check_around(pieces: Iterable[Mapping[str, Any]], compiler: Compiler, refusal: Refusal) -> None:
+def check_around(
+    pieces: Iterable[Mapping[str, Any]], compiler: Compiler, refusal: Refusal, known: list[tuple[Any, dict[str, str]]]
+) -> None:
     """Raises Refused where the settings, modes, machine or torch itself are not what these pieces of graphs were
     compiled under.
+
+    known: what was found for other records of the same frame; it grows. A module that one of them imported since may
+    have changed torch.
     """
-    checked: list[Any] = []
     for piece in pieces:
-        if (surroundings := [piece[name] for name in ("patches", "devices", "around", "operators")]) not in checked:
-            checked.append(surroundings)
+        asked = [len(sys.modules), *(piece[name] for name in ("patches", "devices", "operators"))]
+        now = next((digests for one, digests in known if one == asked), None)
+        if now is None:
             now = _digests_now(piece, compiler, refusal)
-            if different := [name for name in AROUND if now[name] != piece["around"].get(name)]:
-                raise Refused(f"what its graph was compiled under: {', '.join(different)}")
+            known.append((asked, now))
+        if different := [name for name in AROUND if now[name] != piece["around"].get(name)]:
+            raise Refused(f"what its graph was compiled under: {', '.join(different)}")
 
 
 def _digests_now(piece: Mapping[str, Any], compiler: Compiler, refusal: Refusal) -> dict[str, str]:
