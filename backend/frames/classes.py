@@ -225,6 +225,7 @@ def _answers_itself(cls: type) -> bool:
 
 
 _CHECKS = frozenset({"__instancecheck__", "__subclasscheck__"})
+_TYPING = "typing_extensions"  # Python's `typing` for older versions; torch asks for it
 
 
 def refuse_own_checks(cls: type) -> None:
@@ -233,7 +234,7 @@ def refuse_own_checks(cls: type) -> None:
         hook = vars(base).get("__subclasshook__")
         by = getattr(getattr(hook, "__func__", hook), "__globals__", {}).get("__name__")
         # A protocol's is Python's own: what that asks of objects is said (`protocols.py`).
-        if hook is not None and not is_known(base.__module__) and not is_known(by):
+        if hook is not None and not is_known(base.__module__) and not is_known(by) and by != _TYPING:
             raise Refused(f"isinstance on {name_of(cls)} runs its __subclasshook__ while it is traced")
         if "_missing_" in vars(base) and not is_known(base.__module__) and _runs_unseen(vars(base)["_missing_"]):
             raise Refused(f"{name_of(cls)} has a _missing_ that may run while it is traced, unseen")
@@ -245,8 +246,7 @@ def refuse_own_checks(cls: type) -> None:
             if (name := next((name for name in asked if _runs_unseen(vars(base)[name])), None)) is not None:
                 raise Refused(f"the metaclass of {name_of(cls)} has a {name} that may run while it is traced, unseen")
         own = _CHECKS & vars(base).keys() and not is_known(base.__module__)
-        # typing_extensions: Python's `typing` for older versions; torch asks for it.
-        if own and module_of_class(base) != "typing_extensions":
+        if own and module_of_class(base) != _TYPING:
             raise Refused(f"isinstance on {name_of(cls)} runs its {name_of(base)} while it is traced")
 
 

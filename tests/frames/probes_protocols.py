@@ -5,7 +5,7 @@
 from probe import put, set_
 
 SOURCE = """
-import abc, torch, typing
+import abc, torch, typing, typing_extensions
 @typing.runtime_checkable
 class HasRun(typing.Protocol):
     def run(self): ...
@@ -20,7 +20,11 @@ class Plain(typing.Protocol):
     pass
 class Inherits(Plain, abc.ABC):
     factor = 3.0
-THING, OTHER, NOMINAL, INHERITS = Thing(), Other(), Nominal(), Inherits()
+class Extended(typing_extensions.Protocol):
+    pass
+class InheritsExtended(Extended):
+    factor = 3.0
+THING, OTHER, NOMINAL, INHERITS, EXTENDED = Thing(), Other(), Nominal(), Inherits(), InheritsExtended()
 LINEAR = torch.nn.Linear(4, 4)
 def has(x): return x * 5 if isinstance(THING, HasRun) else x * 1.5
 def lacks(x): return x * 5 if isinstance(OTHER, HasRun) else x * 1.5
@@ -31,6 +35,7 @@ def of_class(x): return x * 5 if issubclass(Other, HasRun) else x * 1.5
 def made(x):
     other = Other()
     return x * 5 if isinstance(other, HasRun) else x * 1.5
+def inherits_extended(x): return x * EXTENDED.factor if isinstance(EXTENDED, InheritsExtended) else x
 def inherits(x): return x * INHERITS.factor if isinstance(INHERITS, Inherits) else x
 """
 WALKS = """
@@ -67,7 +72,8 @@ def without_run(scene):
 
 def another_protocol(scene):
     """As an import brings some."""
-    exec("import typing\n@typing.runtime_checkable\nclass Late(typing.Protocol):\n    def late(self): ...", {})
+    for module in ("typing", "typing_extensions"):
+        exec(f"import {module} as t\n@t.runtime_checkable\nclass Late(t.Protocol):\n    def late(self): ...", {})
 
 
 protocol("has", "a method is None", change=set_("m.Thing.run", None), after=False)
@@ -87,6 +93,7 @@ protocol("of_module", "torch's class has it", edit=("LINEAR = ", "torch.nn.Linea
 protocol("of_class", "a class has it", change=put_on("m.Other", run=print), after=False)
 protocol("made", "a class has it", change=put_on("m.Other", run=print), after=False)
 protocol("inherits", "another protocol", change=another_protocol, restores=True)
+protocol("inherits_extended", "another protocol", change=another_protocol, restores=True)
 put("protocols: walks, nothing", WALKS, "walks", change=lambda scene: None, restores=True)
 put(
     "protocols: asks, nothing",

@@ -26,7 +26,7 @@ from warmgraph.hashing import module_of_class
 from ...torch_api.frames.acting import left_by_dynamo
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import marks_of
-from ..classes import counted, is_known, is_librarys, name_of
+from ..classes import is_known, is_librarys, name_of
 from ..codes import asked_names, code_digest, function_name
 from ..held import (
     DESCRIPTORS,
@@ -54,7 +54,7 @@ from .containers import (
     unordered,
     view,
 )
-from .protocols import note_protocol
+from .protocols import note_protocol, others_that_count
 
 _BY_TORCH = frozenset("forward backward setup_context jvp vmap generate_vmap_rule".split())  # called by torch itself
 HOOKS = frozenset(
@@ -203,7 +203,7 @@ def _names_of_finders(kind: Any) -> set[str]:
 
 
 def _class(walk: Walking, cls: Any) -> Iterator[str]:
-    yield f"{name_of(cls)} {counted(cls)} {walk.ref(type(cls), '__class__')}"
+    yield f"{name_of(cls)} {others_that_count(cls, walk.asked)} {walk.ref(type(cls), '__class__')}"
     for number, base in enumerate(cls.__mro__[1:]):
         yield walk.ref(base, f"base {number}")
     note_protocol(walk, cls)

@@ -6,7 +6,6 @@ but for a None, by which a class says that it has no such method.
 
 from __future__ import annotations
 
-import abc
 import sys
 import types
 import typing
@@ -14,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...torch_api.frames.plain import Refused
-from ..classes import is_known, name_of
+from ..classes import counted, is_known, name_of
 from ..held import attributes_of
 from .containers import Walking
 
 _NO_MEMBERS: Any = getattr(typing, "EXCLUDED_ATTRIBUTES", ())
+_BASES = (("abc", "ABC"), ("typing", "Protocol"), ("typing_extensions", "Protocol"))
 _WAYS_TO_BASES = ("ABC", "Protocol", "__mro__", "mro", "__bases__", "__base__")
 _ASKS_OBJECTS = sys.version_info < (3, 12)  # by `hasattr`; since then by `inspect.getattr_static`
 
@@ -29,13 +29,16 @@ def note_protocol(walk: Walking, cls: type) -> None:
         walk.protocols.append(cls)
 
 
-def says_nothing(cls: type, names: set[str]) -> bool:
-    """Whether code that asks for these names asks of no object whether it is one: of what Python would look at to
-    answer, all abstract classes that were imported so far are a part, in each process others.
+def others_that_count(cls: type, names: set[str]) -> str:
+    """Classes that count as this abstract one. names: that code asks for.
+
+    Of a base of all protocols, or of all abstract classes, nobody asks whether an object is one; and what Python would
+    look at to answer is all that was imported so far, in each process others.
     """
-    if cls is typing.Protocol and not _ASKS_OBJECTS:  # Python answers without a look at them
-        return True
-    return cls in (abc.ABC, typing.Protocol) and names.isdisjoint(_WAYS_TO_BASES)
+    is_base = (cls.__module__, cls.__qualname__) in _BASES
+    if is_base and (names.isdisjoint(_WAYS_TO_BASES) or (cls is typing.Protocol and not _ASKS_OBJECTS)):
+        return ""  # Python answers for the last without a look at them
+    return counted(cls)
 
 
 def lines_of_protocols(protocols: Iterable[type], values: Iterable[Any]) -> Iterator[str]:

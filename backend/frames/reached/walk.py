@@ -21,7 +21,7 @@ from warmgraph.hashing import is_native_enum
 
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import is_namespace_of_operators, marks_of
-from ..classes import counted, name_of
+from ..classes import name_of
 from ..held import DESCRIPTORS, OPERATORS, exact, is_mark, member_text, short
 from ..values import COMPOSABLE
 from .containers import PLAIN, TABLES, attributes_are_of_program
@@ -33,7 +33,7 @@ from .objects import (
     lines_of,
     space_of,
 )
-from .protocols import lines_of_protocols, says_nothing
+from .protocols import lines_of_protocols, others_that_count
 
 Free = set[tuple[int, Any]]
 _MOST = 20_000_000  # characters of text: some 200,000 objects, half a second
@@ -219,8 +219,7 @@ class Walk:
             return f"{value.__module__}.{value.__qualname__} {marks_of(value)} {self._on(value)}"
         if isinstance(value, type):
             made_by = self._on(type(value)) if type(value) is not type else ""
-            others = "" if says_nothing(value, self.asked) else counted(value)
-            return f"{name_of(value)} {others} {self._on(value)}{made_by}"
+            return f"{name_of(value)} {others_that_count(value, self.asked)} {self._on(value)}{made_by}"
         return f"{space_of(value).get('__name__')} {self._on(value)}"
 
     def _on(self, holder: Any) -> str:
