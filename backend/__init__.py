@@ -39,6 +39,11 @@ def pretend() -> None:
     pretend()
 
 
+def named(name: str) -> Any:
+    """The backend of that name, as naming it in `torch.compile` gives it."""
+    return __getattr__(name)
+
+
 def __getattr__(name: str) -> Any:
     if name in ("warmgraph", "warmgraph_cudagraphs"):  # they import Dynamo, which `adopt` must not
         from .collection import uncollected

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch.fx import GraphModule
 from warmgraph.cache import Mode, Reason, Settings, reset_in_child, settings
 
+from . import named
 from .collection import make_old, uncollected
 from .compilers.inductor import Inductor
 from .engine import Engine, refusal_of
@@ -49,6 +50,18 @@ class Backend:
     def after_fork_in_child(self) -> None:
         """A fork while another thread makes the engine must not leave the child a lock that nobody releases."""
         self._lock = threading.Lock()
+
+    def __deepcopy__(self, memo: Any) -> Backend:
+        """A copy of a compiled model (an average of its weights, a target network) is compiled for this one, too."""
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        """A compiled model that is saved, or sent to another process, names its backend, as it does with Inductor."""
+        if globals().get(self.__name__) is not self:
+            raise TypeError(
+                f"backend {self.__name__!r} is none of warmgraph's own: compile the model where it is loaded"
+            )
+        return named, (self.__name__,)
 
     def __call__(
         self,

@@ -28,7 +28,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
             "lshift rshift index"
         ),
         math: "ceil floor trunc sqrt log log2 exp fabs isinf isnan",
-        torch: "sym_int sym_float sym_max sym_min sym_ite sym_not sym_sum _sym_sqrt",
+        torch: (
+            "sym_int sym_float sym_max sym_min sym_ite sym_not sym_sum _sym_sqrt _sym_acos _sym_asin _sym_atan "
+            "_sym_cos _sym_cosh _sym_log2 _sym_sin _sym_sinh _sym_tan _sym_tanh"
+        ),
         builtins: "abs bool float int max min pow round",
     }.items()
     for name in names.split()

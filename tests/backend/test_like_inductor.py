@@ -69,3 +69,33 @@ def test_code_of_hits_and_backwards_that_nobody_runs(run):
     assert [one for one, _ in cold["told"]] == ["miss", "bypass", "bypass"]
     assert [one for one, _ in warm["told"]] == ["hit", "bypass", "bypass"]
     assert "its backward does not compile" in warm["told"][1][1]
+
+
+COPIED = """
+import copy, pickle, sys, torch
+class Average(torch.nn.Module):
+    def __init__(self, model): super().__init__(); self.model = copy.deepcopy(model)
+    def forward(self, x): return self.model(x)
+model = torch.compile(torch.nn.Linear(4, 2), backend=sys.argv[1])
+x = torch.ones(3, 4)
+before = copy.deepcopy(model)
+right = model(x)
+copies = [before, copy.deepcopy(model), Average(model), pickle.loads(pickle.dumps(model))]
+assert all(torch.equal(one(x), right) for one in copies)
+assert all(type(one) is type(model) for one in (before, copies[1], copies[3]))
+torch.save([model, right], "model.pt")
+"""
+LOADED = """
+import sys, torch
+model, right = torch.load("model.pt", weights_only=False)
+assert torch.equal(model(torch.ones(3, 4)), right) and "warmgraph" in sys.modules
+"""
+
+
+@pytest.mark.parametrize("name", ["warmgraph", "warmgraph_cudagraphs"])
+def test_compiled_models_are_copied_and_saved(environment, tmp_path, name):
+    """As with Inductor: for an average of weights, a target network, another process."""
+    for program in (COPIED, LOADED):
+        command = [sys.executable, "-c", program, name]
+        done = subprocess.run(command, env=environment(), cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

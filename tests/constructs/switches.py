@@ -8,6 +8,7 @@ PyTorch's own: dynamo/test_aot_autograd_cache.py (`test_compiled_autograd_bypass
 """
 
 import contextlib
+import math
 import operator
 
 import torch
@@ -248,6 +249,20 @@ def functions_of_sizes(way):
 
     compiled = way.compile(function, dynamic=True)
     return [compiled(numbers(rows)) for rows in (3, 5, 7)]
+
+
+@case()
+def pythons_math_of_sizes(way):
+    """`math.cos` and its kin of a size or a number that varies, as in a schedule written by hand."""
+
+    def function(x, step):
+        rows = x.shape[0]
+        waves = math.sin(rows) + math.tan(rows) + math.asin(1 / rows) + math.acos(1 / rows) + math.atan(rows)
+        curves = math.sinh(rows / 8) + math.cosh(rows / 8) + math.tanh(rows / 4) + math.log2(rows) + math.sqrt(rows)
+        return x * waves + curves - 0.1 * (1 + math.cos(math.pi * step / 10)) * x.sign()
+
+    compiled = way.compile(function)
+    return [compiled(numbers(rows), step) for step, rows in enumerate((3, 5, 7, 8))]
 
 
 @torch.library.custom_op("constructs_switches::fill_sin", mutates_args=["x"])

@@ -83,6 +83,13 @@ model("denormals", change=lambda s: torch.set_flush_denormal(True), agrees=True,
 model(
     "saved-tensors hooks",
     around=lambda: torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x),
+    restores=True,
+)
+model(
+    "saved-tensors hooks that are graphs",
+    around=lambda: torch.autograd.graph.saved_tensors_hooks(
+        *map(torch.fx.symbolic_trace, (lambda x: -x, lambda x: -x))
+    ),
     agrees=True,
 )
 model(

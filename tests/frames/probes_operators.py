@@ -14,6 +14,11 @@ def wide(x): return x.new_empty(x.shape[0] * WIDE)
 def repeated(x: torch.Tensor) -> torch.Tensor: return (x.detach() * SCALE).repeat(WIDE)
 @repeated.register_fake
 def _(x): return wide(x)
+@custom_op("wgop::turned", mutates_args=())
+def turned(x: torch.Tensor) -> torch.Tensor: return x.detach()[None].T.repeat(WIDE, 1)
+@turned.register_fake
+def _(x): return x[None].T.new_empty((x.shape[0] * WIDE, 1))
+def by_turned(x): y = turned(x); return y * y.shape[0]
 @custom_op("wgop::other", mutates_args=())
 def other(x: torch.Tensor) -> torch.Tensor: return x * 7
 @other.register_fake
@@ -165,7 +170,7 @@ def environment(scene):
 
 
 # -- what the fake reads
-for entry in ("by_name", "by_path", "by_overload", "by_table", "held", "by_library", "broken"):
+for entry in ("by_name", "by_path", "by_overload", "by_table", "held", "by_library", "broken", "by_turned"):
     operator(entry, "a global of the fake", change=set_("m.WIDE", 2), after=False)
 operator("by_name", "the fake is another", change=refaked, after=False)
 UNSEEN = "while it is traced"

@@ -11,6 +11,7 @@ import json
 import logging
 import sys
 import threading
+import typing
 import warnings
 from pathlib import Path
 
@@ -141,6 +142,24 @@ def test_how_modules_are_found_does_not_count(monkeypatch):
     found = []
     with noting(found), pytest.raises(ImportError):
         import not_there_at_all  # noqa: F401
+    assert [*map(name_of, found)] == []
+
+
+@pytest.mark.skipif(not hasattr(typing, "_generic_class_getitem"), reason="Python has no such function to replace")
+def test_how_classes_are_given_types_does_not_count(monkeypatch):
+    """A function in the place of `typing`'s own (beartype), to which torch's modules come when they are imported."""
+
+    def given(cls, params):
+        return real(cls, params)
+
+    class Held(typing.Generic[typing.TypeVar("T")]):
+        pass
+
+    real = typing._generic_class_getitem
+    monkeypatch.setattr(typing, "_generic_class_getitem", given)
+    found = []
+    with noting(found):
+        assert typing.get_args(Held[int]) == (int,)
     assert [*map(name_of, found)] == []
 
 

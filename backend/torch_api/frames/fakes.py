@@ -60,7 +60,8 @@ _ASKED = frozenset(
     new_empty new_zeros new_ones new_full new_empty_strided empty empty_like empty_strided zeros zeros_like
     ones ones_like full full_like contiguous transpose permute view view_as reshape unsqueeze squeeze expand flatten
     chunk split unbind sum cat stack matmul broadcast_shapes sym_max sym_min finfo iinfo eps max min bits
-    clone detach to cpu narrow select movedim t mT append extend insert copy ceil floor prod sqrt log2 gcd lcm inf
+    clone detach to cpu narrow select movedim t T mT H mH append extend insert copy
+    ceil floor prod sqrt log2 gcd lcm inf
     _check _check_value _check_index _check_type _check_is_size
     library _custom_ops get_ctx new_dynamic_size create_unbacked_symint
     """.split()

@@ -18,6 +18,7 @@ import logging
 import sys
 import threading
 import types
+import typing
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -303,9 +304,10 @@ def _of_metaclasses() -> list[types.CodeType]:
 
 def _finders() -> list[Any]:
     """Of each finder its methods, and the functions that it was given (transformers hands its own one); what stands in
-    the place of Python's `__import__` (ClearML); and of who listens to the garbage collector.
+    the place of Python's `__import__` (ClearML) and of what makes `Held[int]` of a class (beartype's, to which torch's
+    modules come where one is imported while it traces); and of who listens to the garbage collector.
     """
-    found: list[Any] = [*gc.callbacks, builtins.__import__]
+    found: list[Any] = [*gc.callbacks, builtins.__import__, getattr(typing, "_generic_class_getitem", None)]
     for finder in list(sys.meta_path):
         with contextlib.suppress(Exception):  # a finder of the user's, which may raise anything
             given = [] if isinstance(finder, type) else list(vars(finder).values())

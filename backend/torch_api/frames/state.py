@@ -23,7 +23,7 @@ from torch._dynamo.code_context import code_context
 from torch._dynamo.eval_frame import _get_error_on_graph_break, innermost_backend
 from torch._dynamo.output_graph import get_builtins_dict
 from torch._dynamo.utils import CleanupHook
-from torch._functorch._aot_autograd.utils import top_saved_tensors_hooks
+from torch._functorch._aot_autograd.utils import saved_tensors_hooks_are_inlineable, top_saved_tensors_hooks
 from torch._ops import HigherOrderOperator
 from warmgraph.hashing import (
     Uncacheable,
@@ -56,8 +56,8 @@ def refuse_modes() -> None:
         raise Refused("a __torch_function__ mode is on")
     if torch._C._len_torch_dispatch_stack():
         raise Refused("a __torch_dispatch__ mode is on")
-    if top_saved_tensors_hooks() is not None:
-        raise Refused("saved-tensors hooks are on")
+    if saved_tensors_hooks_are_inlineable(top_saved_tensors_hooks()):  # others (a checkpoint's) run beside the graph
+        raise Refused("saved-tensors hooks that go into the graph are on")
     if torch._functorch.pyfunctorch.retrieve_all_functorch_interpreters():
         raise Refused("inside a transform of torch.func")
     compiled = torch._dynamo.compiled_autograd
