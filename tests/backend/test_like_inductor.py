@@ -99,3 +99,39 @@ def test_compiled_models_are_copied_and_saved(environment, tmp_path, name):
         command = [sys.executable, "-c", program, name]
         done = subprocess.run(command, env=environment(), cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+OF_DATA = """
+import json, sys, torch, torch.distributed as dist, warmgraph
+from torch.distributed.tensor import DTensor, Replicate, init_device_mesh
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
+mesh = init_device_mesh("cpu", (1,))
+def spread(x): return DTensor.from_local(x, mesh, [Replicate()], run_check=False)
+def marked():
+    made = spread(torch.ones(4, 3))
+    torch._dynamo.decorators.mark_unbacked(made, 0)
+    return made
+def chosen(x, mask): return spread(x[mask]) * 2
+def doubled(x): return x * 2 + 1
+right = {}
+for backend in ("warmgraph", "inductor"):
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        one = torch.compile(chosen, backend=backend)(torch.ones(4, 3), torch.arange(4) > 1)
+        other = torch.compile(doubled, backend=backend)(marked())
+    right[backend] = [one.shape, one.to_local().tolist(), other.to_local().tolist()]
+assert right["warmgraph"] == right["inductor"], right
+dist.destroy_process_group()
+print(json.dumps(warmgraph.stats()))
+"""
+
+
+def test_dtensors_with_sizes_that_only_data_says(environment, tmp_path):
+    """They are not kept, and nothing fails."""
+    for number in range(2):
+        command = [sys.executable, "-c", OF_DATA, str(tmp_path / f"met {number}")]
+        done = subprocess.run(command, env=environment(), cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        counts = json.loads(done.stdout.splitlines()[-1])
+        assert (counts["hits"], counts["misses"], counts["failures"]) == (0, 0, 0)
+        assert counts["bypasses"] == 2

@@ -308,3 +308,24 @@ def told(x):
     before=lambda: torch._dynamo.config.ignore_logger_methods.add(logging.getLogger("wg.left.out").info),
     restores=True,
 )
+
+put(
+    "logging: another logger than the one whose method Dynamo was told to leave out",
+    """
+import logging
+LOG = logging.getLogger("wg.left.out")
+OTHER = logging.getLogger("wg.kept")
+SEEN = [1.0]
+class Handler(logging.Handler):
+    def emit(self, record): SEEN[0] = 3.0
+for one in (LOG, OTHER):
+    one.addHandler(Handler())
+    one.setLevel("INFO")
+def told(x):
+    LOG.info("of x")
+    return x * SEEN[0]
+""",
+    "told",
+    change=set_("m.LOG", logging.getLogger("wg.kept")),
+    before=lambda: torch._dynamo.config.ignore_logger_methods.add(logging.getLogger("wg.left.out").info),
+)

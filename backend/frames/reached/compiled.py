@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,6 +44,10 @@ def tensor(walk: Walking, value: torch.Tensor) -> Iterator[str]:
 
 def builtin(walk: Walking, value: Any) -> Iterator[str]:
     yield f"{value.__qualname__} {walk.ref(value.__self__, '__self__')}"
+
+
+def method(walk: Walking, value: types.MethodType) -> Iterator[str]:
+    yield f"{walk.ref(value.__func__, '__func__')} {walk.ref(value.__self__, '__self__')} {walk.left_out(value)}"
 
 
 def variable(walk: Walking, value: contextvars.ContextVar[Any]) -> Iterator[str]:

@@ -30,6 +30,7 @@ class Walking(Protocol):
     hooks: dict[int, dict[int, int]]
     kinds: dict[int, Any]
     protocols: list[type]
+    left_out: Callable[[Any], list[str]]
 
     def ref(self, value: Any, label: str) -> str: ...
 

@@ -10,6 +10,7 @@ import contextvars
 import dataclasses
 import enum
 import functools
+import logging
 import operator
 import os
 import re
@@ -41,7 +42,7 @@ from ..held import (
 )
 from ..program import is_installed
 from ..rules import COMPARED
-from .compiled import attributes, builtin, iterator, nothing, numpy_array, tensor, variable
+from .compiled import attributes, builtin, iterator, method, nothing, numpy_array, tensor, variable
 from .containers import (
     Lines,
     Walking,
@@ -184,10 +185,10 @@ def _object(walk: Walking, value: Any) -> Iterator[str]:
     if (whole := said_as_a_whole(value)) is not None:
         yield whole
         return
-    if kind.cut:
-        return
     if kind.contents is not None:
         yield from kind.contents(walk, value)
+    if kind.cut:
+        return
     if issubclass(kind.cls, enum.Enum):
         yield f"{value._name_} {walk.ref(value._value_, 'value')}"
     if kind.is_module:
@@ -218,7 +219,7 @@ def _class(walk: Walking, cls: Any) -> Iterator[str]:
 
 
 def _function(walk: Walking, value: types.FunctionType) -> Iterator[str]:
-    yield f"{function_name(value)} {marks_of(value)} {_code(value.__code__)}"
+    yield f"{function_name(value)} {marks_of(value)} {walk.left_out(value)} {_code(value.__code__)}"
     if "__doc__" in walk.asked:
         yield repr(value.__doc__)
     if "__annotations__" in walk.asked:
@@ -280,14 +281,13 @@ _KINDS: dict[Any, Lines] = {
     types.FunctionType: _function,
     types.BuiltinFunctionType: builtin,
     types.CellType: _cell,
-    types.MethodType: attributes("__func__", "__self__"),
+    types.MethodType: method,
     staticmethod: attributes("__func__"),
     classmethod: attributes("__func__"),
     property: attributes("fget", "fset", "fdel"),
     functools.cached_property: attributes("func"),
     slice: attributes("start", "stop", "step"),
-    range: own_text,
-    torch.Size: own_text,
+    **dict.fromkeys((range, torch.Size, torch.finfo, torch.iinfo, operator.itemgetter, operator.attrgetter), own_text),
     torch.Generator: nothing,
     types.GenericAlias: attributes("__origin__", "__args__"),
     types.UnionType: attributes("__args__"),
@@ -298,10 +298,6 @@ _KINDS: dict[Any, Lines] = {
     re.Pattern: attributes("flags", "pattern"),
     threading.local: lambda walk, value: walk.named(value, vars(value)),
     contextvars.ContextVar: variable,
-    torch.finfo: own_text,
-    operator.itemgetter: own_text,
-    operator.attrgetter: own_text,
-    torch.iinfo: own_text,
 }
 _ITERATORS = (
     *map(type, map(iter, ([], (), range(0), {}, {}.values(), {}.items(), set()))), zip, map, filter, enumerate, FIELD,
@@ -327,4 +323,5 @@ _CONTENTS: tuple[tuple[Any, Lines], ...] = (
     ((int, float, complex, str, bytes, *COMPARED), own_text),
     ((functools.partial, functools.partialmethod), attributes("func", "args", "keywords")),
     (weakref.ReferenceType, lambda walk, value: iter((walk.ref(value(), "()"),))),
+    (logging.Logger, lambda walk, value: iter(walk.left_out(value))),
 )

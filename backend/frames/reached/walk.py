@@ -19,6 +19,7 @@ from typing import Any
 
 from warmgraph.hashing import is_native_enum
 
+from ...torch_api.frames.acting import leaving_out
 from ...torch_api.frames.plain import Refused
 from ...torch_api.frames.state import is_namespace_of_operators, marks_of
 from ..classes import name_of
@@ -68,6 +69,7 @@ class Walk:
         self._free, self._names = free, names
         self.hooks: dict[int, dict[int, int]] = {}
         self.protocols: list[type] = []
+        self.left_out = leaving_out()
         self.kinds: dict[int, Any] = {}  # what `objects` found of a class, by its id
         self._labels: dict[Any, dict[str, str | None]] = {}  # as what a name is said; None: it does not count
         self._programs: dict[int, bool] = {}  # by the id of a class

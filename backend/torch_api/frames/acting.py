@@ -167,6 +167,19 @@ def left_by_dynamo(space: Mapping[str, Any]) -> set[str]:
     return {name for name, value in names.items() if space.get(name) is value}
 
 
+def leaving_out() -> Callable[[Any], list[str]]:
+    """Gives which methods of a logger Dynamo was told to leave out, or the name of a function that it was told to. It
+    knows them by identity.
+    """
+    config: Any = torch._dynamo.config
+    told = {*getattr(config, "ignore_logging_functions", ()), *config.ignore_logger_methods}  # two names of one set
+
+    def left_out(value: Any) -> list[str]:
+        return sorted(one.__name__ for one in told if one is value or getattr(one, "__self__", one) is value)
+
+    return left_out
+
+
 def asking_super(original: Callable[..., Any]) -> Callable[..., Any]:
     """Of `super().__getattribute__(name)` before torch 2.13, for which Dynamo really asks the object.
 

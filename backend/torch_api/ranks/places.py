@@ -229,6 +229,7 @@ def _graphs(result: Any) -> list[Any]:
 
 def sizes_as_numbers(value: Any) -> tuple[Any, ...] | None:
     """How to pickle the sizes in a DTensor's description where they vary: as this call's numbers. None for all else.
+    Raises NotImplementedError where this call has none (`nonzero`, `mark_unbacked`).
 
     A DTensor is made of its parts with the sizes that it has then; of the description it takes the dtype. A gradient
     that is described otherwise is spread as the description says, which it is already.
@@ -238,7 +239,14 @@ def sizes_as_numbers(value: Any) -> tuple[Any, ...] | None:
         return None
     if not any(isinstance(size, torch.SymInt) for size in (*value.shape, *value.stride)):
         return None
-    shape, stride = (
-        [hints([size])[0] if isinstance(size, torch.SymInt) else size for size in sizes] for sizes in value[:2]
-    )
+    shape, stride = ([_number(size) for size in sizes] for sizes in value[:2])
     return cls, (torch.Size(shape), tuple(stride), value.dtype)
+
+
+def _number(size: Any) -> int:
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    try:
+        return int(hints([size])[0])
+    except Exception as error:  # torch has a class of its own for it
+        raise NotImplementedError(f"a DTensor with a size that only data says: {error}") from error
