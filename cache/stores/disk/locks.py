@@ -105,7 +105,7 @@ class FileLeases:
                 free = _lock(descriptor, fcntl.LOCK_SH)  # for a moment: an owner has it exclusively
                 said = _content(descriptor)
             finally:
-                _unlock_and_close(descriptor)
+                unlock_and_close(descriptor)
         return None if free and not said.failed else said
 
 
@@ -146,7 +146,7 @@ class FileLease:
         """Unlock and close, whatever was reached."""
         descriptor = self._open.pop(self, None)
         if descriptor is not None:
-            _unlock_and_close(descriptor)
+            unlock_and_close(descriptor)
 
     def release(self, *, ok: bool) -> None:
         with suppress(StoreSilent):  # it is given back when that comes back
@@ -165,7 +165,7 @@ class FileLease:
                     else:
                         _write(descriptor, failed=True)
         finally:
-            _unlock_and_close(descriptor)
+            unlock_and_close(descriptor)
 
 
 def _give_back(answer: FileLease | Held) -> None:
@@ -186,7 +186,7 @@ def remove_if_free(path: Path) -> bool:
     except OSError:
         pass
     finally:
-        _unlock_and_close(descriptor)
+        unlock_and_close(descriptor)
     return False
 
 
@@ -211,7 +211,7 @@ def _lock(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _unlock_and_close(descriptor: int) -> None:
+def unlock_and_close(descriptor: int) -> None:
     # Unlocked as well as closed: a child that is just being forked may have the descriptor still.
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -7,17 +7,20 @@ little past its bound.
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
-from .files import GONE, make_folders, read_bounded, remove, translating, unavailable
+from .files import GONE, make_folders, read_bounded, translating, unavailable
+from .locks import unlock_and_close
 
 LOOK_AGAIN = 3600.0  # seconds: what is removed by its age, and what was not counted
 _UNIT = 2**20
 _HEAD_BYTES = 64
-_FLAGS = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Schedule(Struct):
@@ -34,15 +37,18 @@ class Schedule(Struct):
         """
         units, self._untold = divmod(self._untold + written, _UNIT)
         limit = max(1, every // _UNIT)
-        noted = read_bounded(self.path, _HEAD_BYTES + limit)
-        if noted is None:
-            return _begin(self.path, every, now)
-        head, _, dots = noted.partition(b"\n")
-        if len(dots) + units < limit and not _is_past(head, every, now):
-            if units:
-                _append(self.path, b"." * units)
-            return False
-        return remove(self.path) and _begin(self.path, every, now)  # of all that see it due, one removes it
+
+        def is_due(noted: bytes) -> bool:
+            head, _, dots = noted.partition(b"\n")
+            return len(dots) + units >= limit or _is_past(head, every, now)
+
+        size = _HEAD_BYTES + limit
+        noted = read_bounded(self.path, size)
+        if noted is None or is_due(noted):
+            return _begin(self.path, size, is_due, b"%d %d\n" % (now, every))
+        if units:
+            _append(self.path, b"." * units)
+        return False
 
 
 def _is_past(head: bytes, every: int, now: float) -> bool:
@@ -54,24 +60,37 @@ def _is_past(head: bytes, every: int, now: float) -> bool:
     return abs(now - looked) >= LOOK_AGAIN or every < wanted
 
 
-def _begin(path: Path, every: int, now: float) -> bool:
-    """Note that this process looks now; False: another one was faster."""
+def _begin(path: Path, size: int, is_due: Callable[[bytes], bool], head: bytes) -> bool:
+    """Note that this process looks now; False: another one was faster, or is about to be.
+
+    Under a lock, and looked at once more there: who found it due may have read what another one was just writing.
+    """
     with translating("write", path):
         make_folders(path.parent)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
         try:
-            descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return False
-        try:
-            os.write(descriptor, b"%d %d\n" % (now, every))
+            if not _lock(descriptor) or not is_due(os.pread(descriptor, size, 0)):
+                return False
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, head, 0)
         finally:
-            os.close(descriptor)
+            unlock_and_close(descriptor)
+    return True
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: several may look at once
+        return True
     return True
 
 
 def _append(path: Path, dots: bytes) -> None:
     try:
-        descriptor = os.open(path, _FLAGS | os.O_APPEND)
+        descriptor = os.open(path, os.O_WRONLY | _FLAGS | os.O_APPEND)
     except OSError as error:
         if error.errno in GONE:  # somebody looks just now
             return
