@@ -35,6 +35,24 @@ def of_class(x): return x * 5 if issubclass(Other, HasRun) else x * 1.5
 def made(x):
     other = Other()
     return x * 5 if isinstance(other, HasRun) else x * 1.5
+class Holds:
+    def __init__(self): self.run = print
+TABLE, HELD = {"a": Holds()}, [Holds()]
+class Config:
+    def __init__(self): self.one = Holds()
+CONFIG = Config()
+def of_table(x):
+    for one in TABLE.values(): x = x * 5 if isinstance(one, HasRun) else x * 1.5
+    return x
+def of_items(x):
+    for name, one in vars(CONFIG).items(): x = x * 5 if isinstance(one, HasRun) else x * 1.5
+    return x
+NESTED = {"within": [Holds()]}
+def of_nested(x):
+    for some in NESTED.values():
+        for one in some: x = x * 5 if isinstance(one, HasRun) else x * 1.5
+    return x
+def of_list(x): return x * 5 if all(isinstance(one, HasRun) for one in HELD) else x * 1.5
 def inherits_extended(x): return x * EXTENDED.factor if isinstance(EXTENDED, InheritsExtended) else x
 def inherits(x): return x * INHERITS.factor if isinstance(INHERITS, Inherits) else x
 """
@@ -66,6 +84,20 @@ def put_on(path, **names):
     return change
 
 
+def none_in(path):
+    """In the first of what is held there, or in what is there."""
+
+    def change(scene):
+        held = scene
+        for part in path.split("."):
+            held = getattr(held, part)
+        while isinstance(held, (dict, list)):
+            held = next(iter(held.values())) if isinstance(held, dict) else held[0]
+        held.run = None
+
+    return change
+
+
 def without_run(scene):
     del scene.m.Thing.run
 
@@ -92,6 +124,13 @@ protocol("of_module", "a module has it", change=put_on("m.LINEAR", gain=2.0), af
 protocol("of_module", "torch's class has it", edit=("LINEAR = ", "torch.nn.Linear.gain = 2.0; LINEAR = "))
 protocol("of_class", "a class has it", change=put_on("m.Other", run=print), after=False)
 protocol("made", "a class has it", change=put_on("m.Other", run=print), after=False)
+for entry, path in (
+    ("of_nested", "m.NESTED"),
+    ("of_table", "m.TABLE"),
+    ("of_list", "m.HELD"),
+    ("of_items", "m.CONFIG.one"),
+):
+    protocol(entry, "a method is None", change=none_in(path), after=False)
 protocol("inherits", "another protocol", change=another_protocol, restores=True)
 protocol("inherits_extended", "another protocol", change=another_protocol, restores=True)
 put("protocols: walks, nothing", WALKS, "walks", change=lambda scene: None, restores=True)

@@ -160,7 +160,7 @@ def test_an_object_without_a_dictionary_is_not_asked_for_one():
 
 def test_data_of_one_run_in_a_table_that_has_guards_does_not_count():
     def walked(table):
-        walk = Walk(ASKED, set(), names=False, everything=False, sourced={id(table)})
+        walk = Walk(ASKED, set(), names=False, everything=False, sourced=[table])
         return walk.digests([(0, "value", table)])
 
     assert walked({"k": 1, "folder": "a"}) == walked({"k": 1, "folder": "b"})

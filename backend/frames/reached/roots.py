@@ -15,7 +15,6 @@ from ...torch_api.frames.hook import Frame
 from ...torch_api.frames.sources import GlobalSource, LocalSource, Source, place_in_base
 from ..codes import asked_names, users_code
 from ..rules import Looking
-from .containers import TABLES
 from .spaces import space_at
 from .walk import Free, Walk
 
@@ -38,7 +37,7 @@ def reach(
     places = [place for place, _ in spaces if place != ""]
     held = [space_at(place, frame, sources, look) for place in places if isinstance(place, int)]
     sources = [source for source in sources if source.name]
-    sourced = {id(value) for source in sources if id(type(value := look.live(source))) in TABLES}
+    sourced = [look.live(source) for source in sources]
     walk = Walk(look.asked, _holders(free, look, frame), names=names, everything=everything, sourced=sourced)
     read = {source.local_name for source in sources if isinstance(source, LocalSource)}
     modules = [place for place in places if isinstance(place, str)]

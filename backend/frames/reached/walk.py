@@ -14,7 +14,7 @@ import itertools
 import operator
 import sys
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from warmgraph.hashing import is_native_enum
@@ -59,13 +59,14 @@ _NUMBERS, _TEXTS, _SINGLE = (int, float), (str, bytes), (bool, type(None))
 class Walk:
     """asked: names that traced code asks for. free: (id of the holder, key) of numbers that may vary under the record's
     guards. names: whether code asks which text or number is which. everything: whether it goes over names of objects.
-    sourced: ids of tables that the trace knows by a source.
+    sourced: what the trace knows by a source.
     """
 
     def __init__(
-        self, asked: set[str], free: Free, *, names: bool, everything: bool, sourced: Collection[int] = ()
+        self, asked: set[str], free: Free, *, names: bool, everything: bool, sourced: Sequence[Any] = ()
     ) -> None:
         self.asked, self.everything, self._sourced = asked, everything, sourced
+        self._tables = {id(value) for value in sourced if id(type(value)) in TABLES}
         self._free, self._names = free, names
         self.hooks: dict[int, dict[int, int]] = {}
         self.protocols: list[type] = []
@@ -99,7 +100,7 @@ class Walk:
             else:
                 found.append(self._digest(lines_of(self, value)))
         if self.protocols:
-            values = [*self._objects, *(value for value, _ in self._said.values())]
+            values = [*self._objects, *(value for value, _ in self._said.values()), *self._sourced]
             found.append(self._digest(lines_of_protocols(self.protocols, values)))
         return b"".join(found)
 
@@ -177,7 +178,7 @@ class Walk:
         return id(holder) in self._numbers and not _never_counts(key)
 
     def has_source(self, value: Any) -> bool:
-        return id(value) in self._sourced
+        return id(value) in self._tables
 
     def place(self, value: Any) -> int | None:
         """The number of an object that it came by."""
