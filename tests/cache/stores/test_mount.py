@@ -168,8 +168,8 @@ def test_a_stall_that_ends_while_a_lease_is_given_back(tmp_path: Path, monkeypat
     lease = leases.acquire(KEY)
     assert isinstance(lease, FileLease)
     folder, closed = mount.mount_of(tmp_path), list[int]()
-    close = locks._unlock_and_close
-    monkeypatch.setattr(locks, "_unlock_and_close", lambda number: (closed.append(number), close(number)))
+    close = locks.unlock_and_close
+    monkeypatch.setattr(locks, "unlock_and_close", lambda number: (closed.append(number), close(number)))
     with pytest.raises(StoreSilent):
         folder.call(lambda: goes_on.wait(30))
 
