@@ -130,7 +130,7 @@ for entry, path in (
     ("of_list", "m.HELD"),
     ("of_items", "m.CONFIG.one"),
 ):
-    protocol(entry, "a method is None", change=none_in(path), after=False)
+    protocol(entry, "a method is None", change=none_in(path), after=False, since=(2, 13))
 protocol("inherits", "another protocol", change=another_protocol, restores=True)
 protocol("inherits_extended", "another protocol", change=another_protocol, restores=True)
 put("protocols: walks, nothing", WALKS, "walks", change=lambda scene: None, restores=True)
