@@ -17,6 +17,7 @@ import torch
 
 from ..torch_api import compile as compat
 from ..torch_api import cudagraph_trees as cudagraphs
+from ..torch_api.safety import SYMBOLIC
 
 NAME = re.compile(r"[A-Za-z_]\w{0,250}", re.ASCII)
 
@@ -28,9 +29,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
             "lshift rshift index"
         ),
         math: "ceil floor trunc sqrt log log2 exp fabs isinf isnan",
-        torch: (
-            "sym_int sym_float sym_max sym_min sym_ite sym_not sym_sum _sym_sqrt _sym_acos _sym_asin _sym_atan "
-            "_sym_cos _sym_cosh _sym_log2 _sym_sin _sym_sinh _sym_tan _sym_tanh"
+        torch: " ".join(
+            ("sym_int sym_float sym_max sym_min sym_ite sym_not sym_sum _sym_sqrt", *map("_sym_{}".format, SYMBOLIC))
         ),
         builtins: "abs bool float int max min pow round",
     }.items()

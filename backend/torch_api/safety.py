@@ -28,7 +28,7 @@ _OPERATORS = """
     strict_mode switch while_loop while_loop_stack_output wrap wrap_with_autocast wrap_with_set_grad_enabled
 """
 # What Dynamo makes of `math.cos` and its kin of a number that varies (torch lets pass `_sym_sqrt` alone).
-_SYMBOLIC = "acos asin atan cos cosh log2 sin sinh tan tanh".split()
+SYMBOLIC = "acos asin atan cos cosh log2 sin sinh tan tanh".split()
 # Functions likewise: the state that they read instead of an argument that is None is in our keys. What a context of
 # `autograd.Function` keeps is in the graphs.
 _FUNCTIONS = (
@@ -42,7 +42,7 @@ _FUNCTIONS = (
     "torch.nn.attention._sdpa_kernel",
     "torch._dynamo.utils.numpy_attr_wrapper",
     "torch._check",  # stays in the graph before 2.13
-    *(f"torch._sym_{name}" for name in _SYMBOLIC),  # `math.cos(step / 10)`, where the step varies
+    *(f"torch._sym_{name}" for name in SYMBOLIC),  # `math.cos(step / 10)`, where the step varies
     "torch._refs.tensor",  # what Dynamo makes of `torch.tensor(x.shape[0])`, where the size varies
     # `torch.LongTensor([2, 3])`: as `torch.Tensor`, which torch lets pass
     *(f"torch.{kind}Tensor" for kind in "BFloat16 Bool Byte Char Double Float Half Int Long Short".split()),

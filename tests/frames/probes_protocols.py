@@ -74,16 +74,6 @@ def protocol(entry, name, **more):
     put(f"protocols: {entry}, {name}", SOURCE, entry, **more)
 
 
-def put_on(path, **names):
-    def change(scene):
-        for part in path.split("."):
-            scene = getattr(scene, part)
-        for name, value in names.items():
-            setattr(scene, name, value)
-
-    return change
-
-
 def none_in(path):
     """In the first of what is held there, or in what is there."""
 
@@ -115,15 +105,15 @@ protocol(
     "has", "the protocol asks for more", edit=("def run(self): ...", "def run(self): ...\n    def stop(self): ...")
 )
 protocol("has", "no method of Python's", change=set_("m.Thing.run", 5.0), agrees=True, after=False)
-protocol("lacks", "an object has it", change=put_on("m.OTHER", run=print), after=False)
-protocol("lacks", "a class has it", change=put_on("m.Other", run=print), after=False)
+protocol("lacks", "an object has it", change=set_("m.OTHER.run", print), after=False)
+protocol("lacks", "a class has it", change=set_("m.Other.run", print), after=False)
 protocol("lacks", "it is registered", edit=("THING, OTHER", "HasRun.register(Other); THING, OTHER"))
 protocol("nominal", "it inherits no more", edit=("class Nominal(HasRun): pass", "class Nominal: pass"))
-protocol("gain", "an object has it", change=put_on("m.OTHER", gain=2.0), after=False)
-protocol("of_module", "a module has it", change=put_on("m.LINEAR", gain=2.0), after=False)
+protocol("gain", "an object has it", change=set_("m.OTHER.gain", 2.0), after=False)
+protocol("of_module", "a module has it", change=set_("m.LINEAR.gain", 2.0), after=False)
 protocol("of_module", "torch's class has it", edit=("LINEAR = ", "torch.nn.Linear.gain = 2.0; LINEAR = "))
-protocol("of_class", "a class has it", change=put_on("m.Other", run=print), after=False)
-protocol("made", "a class has it", change=put_on("m.Other", run=print), after=False)
+protocol("of_class", "a class has it", change=set_("m.Other.run", print), after=False)
+protocol("made", "a class has it", change=set_("m.Other.run", print), after=False)
 for entry, path in (
     ("of_nested", "m.NESTED"),
     ("of_table", "m.TABLE"),

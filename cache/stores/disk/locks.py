@@ -102,7 +102,7 @@ class FileLeases:
                     return None
                 raise
             try:
-                free = _lock(descriptor, fcntl.LOCK_SH)  # for a moment: an owner has it exclusively
+                free = lock(descriptor, fcntl.LOCK_SH)  # for a moment: an owner has it exclusively
                 said = _content(descriptor)
             finally:
                 unlock_and_close(descriptor)
@@ -131,7 +131,7 @@ class FileLease:
             return Held(SOMEONE, given_back=True)
         # Noted before it is locked, so that no child keeps a lock that the parent took after the fork.
         descriptor = self._open[self] = found
-        locked = _lock(descriptor, fcntl.LOCK_EX)
+        locked = lock(descriptor, fcntl.LOCK_EX)
         said = _content(descriptor)
         if locked and not _bears(descriptor, self._path):
             return False
@@ -180,7 +180,7 @@ def remove_if_free(path: Path) -> bool:
     except OSError:
         return False
     try:
-        if _lock(descriptor, fcntl.LOCK_EX) and _bears(descriptor, path):
+        if lock(descriptor, fcntl.LOCK_EX) and _bears(descriptor, path):
             path.unlink()
             return True
     except OSError:
@@ -203,7 +203,7 @@ def _descriptor(path: Path, *, create: bool) -> int | None:
     return os.open(path, flags, 0o600)
 
 
-def _lock(descriptor: int, kind: int) -> bool:
+def lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

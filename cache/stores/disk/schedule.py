@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from .files import GONE, make_folders, read_bounded, translating, unavailable
-from .locks import unlock_and_close
+from .locks import lock, unlock_and_close
 
 LOOK_AGAIN = 3600.0  # seconds: what is removed by its age, and what was not counted
 _UNIT = 2**20
@@ -69,7 +69,7 @@ def _begin(path: Path, size: int, is_due: Callable[[bytes], bool], head: bytes) 
         make_folders(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
         try:
-            if not _lock(descriptor) or not is_due(os.pread(descriptor, size, 0)):
+            if not _is_alone(descriptor) or not is_due(os.pread(descriptor, size, 0)):
                 return False
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, head, 0)
@@ -78,14 +78,11 @@ def _begin(path: Path, size: int, is_due: Callable[[bytes], bool], head: bytes) 
     return True
 
 
-def _lock(descriptor: int) -> bool:
+def _is_alone(descriptor: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return lock(descriptor, fcntl.LOCK_EX)
     except OSError:  # a file system without locks: several may look at once
         return True
-    return True
 
 
 def _append(path: Path, dots: bytes) -> None:
