@@ -17,6 +17,7 @@ from ..collection import make_old, uncollected
 from ..reporting.report import Place
 from ..torch_api.compile import CONTROL_FLOW
 from ..torch_api.frames.acting import asking_once
+from ..torch_api.frames.devices import modes_up
 from ..torch_api.frames.hook import Frame, as_traced, give_up, output_so_far, when_guarded, why_given_up
 from ..torch_api.frames.plain import NotServed, Refused
 from ..torch_api.frames.ran import asks_ranks, is_users, noting
@@ -180,7 +181,8 @@ class Frames(Struct):
     def _given_up(self, error: Exception, frame: Frame, *rest: Any) -> Any:
         output = output_so_far(error)
         self._listen(frame, output, *rest)
-        return output.build_guards(frame.code)
+        with modes_up():
+            return output.build_guards(frame.code)
 
     def _listen(
         self, frame: Frame, output: Any, seen: Seen, report: FrameReport, keyed: list[Address], against: Kept | None

@@ -7,6 +7,7 @@ import os
 import torch
 from probe import put
 from probes_modules import MLP
+from torch.utils._device import DeviceContext
 
 SMALL = """
 import os, torch
@@ -33,6 +34,17 @@ def matmul_precision(x): return x * 2 if torch.get_float32_matmul_precision() ==
 def cudnn(x): return x * 2 if torch.backends.cudnn.enabled else x * 3
 def mkldnn(x): return x * 2 if torch.backends.mkldnn.enabled else x * 3
 def rank(x): return x * 2 if torch.distributed.is_initialized() else x * 3
+def default_device(x): return x * 2 if torch.get_default_device().type == "meta" else x * 3
+def makes_and_breaks(x):
+    y = x + torch.ones(4)
+    torch._dynamo.graph_break()
+    return y + torch.arange(4)
+def device_within(x):
+    with torch.device("cpu"): y = torch.ones(4)
+    return x + y
+def sets_device(x):
+    torch.set_default_device("cpu")
+    return x + torch.ones(4)
 """
 
 
@@ -236,3 +248,39 @@ for entry in ("goes_over", "listed", "any_of", "greatest", "counted"):
 for entry in ("any_value", "any_item"):
     put(f"all variables: {entry}, another value", ALL_OF_IT, entry, change=other_value, after=False)
 put("all variables: goes_over, nothing", ALL_OF_IT, "goes_over", change=lambda s: None, agrees=True, restores=True)
+
+
+def device(entry, name, **more):
+    """With a default device, which is a mode of `__torch_function__`. Recorded since 2.13, where Dynamo takes modes
+    down while it compiles.
+    """
+    more = {"before": lambda: torch.set_default_device("cpu"), "since": (2, 13), **more}
+    put(f"around: a default device, {entry}, {name}", SMALL, entry, **more)
+
+
+def other(name):
+    return lambda scene: torch.set_default_device(name)
+
+
+for entry in ("scaled", "makes", "makes_and_breaks", "default_device", "sets_device"):
+    device(entry, "nothing", restores=True)
+device("makes", "another", change=other("meta"))
+device("makes", "none", change=other(None), agrees=True)
+device("makes", "another around the call", around=lambda: torch.device("meta"))
+device("makes", "the same around the call", around=lambda: torch.device("cpu"), agrees=True)
+device("makes", "a mode besides", around=Logged, agrees=True)
+device("makes", "default dtype", change=lambda s: torch.set_default_dtype(torch.float64))
+device("default_device", "another", change=other("meta"))
+device("default_device", "none", change=other(None), agrees=True)
+device("device_within", "another", change=other("meta"), agrees=True)
+device("sets_device", "another", change=other("meta"), agrees=True)
+device("sets_device", "none", change=other(None), agrees=True)
+
+
+class Doubled(DeviceContext):
+    def __torch_function__(self, function, types, args=(), options=None):
+        out = super().__torch_function__(function, types, args, options)
+        return out * 2 if function is torch.ones else out
+
+
+device("makes", "a class of it", around=lambda: Doubled("cpu"))

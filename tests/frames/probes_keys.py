@@ -42,6 +42,12 @@ POINTS = {Point(1, 2): 3.0}
 def named(x): return x * POINTS.get(Point(1, 2), 5.0)
 SET = {Key(1), Key(2)}
 def within(x): return x + 1 if Key(2) in SET else x - 1
+import torch
+FUNCTIONS = [torch.nested.nested_tensor, torch.sparse_coo_tensor, torch.relu, len]
+FIRSTS = (torch.nested.nested_tensor, len)
+def of_functions(x): return x * len({one for one in FUNCTIONS})
+def table_of_functions(x): return x * {one: number + 1 for number, one in enumerate(FUNCTIONS)}[FUNCTIONS[2]]
+def of_tuples(x): return x * len({FIRSTS, (FUNCTIONS[0], FUNCTIONS[3])})
 OWN = {Own(1): 1.0}
 def own(x): return x + OWN.get(Own(1), 9.0)
 """
@@ -83,3 +89,20 @@ key("named", "of its base", change=table("POINTS", lambda m: {m.Pair(1, 2): 3.0}
 key("within", "another", change=table("SET", lambda m: {m.Key(1), m.Key(3)}))
 key("own", "another", change=table("OWN", lambda m: {m.Own(3): 1.0}))
 key("own", "what compares", edit=("self.a == other.a", "True"), agrees=True)
+
+# Functions of C's, which Dynamo can hash as long as it has not looked at them; with fullgraph, where it would raise.
+WHOLE = {"options": {"fullgraph": True}}
+key("of_functions", "as it was", change=lambda s: None, restores=True, **WHOLE)
+key(
+    "of_functions",
+    "one twice",
+    change=table("FUNCTIONS", lambda m: [m.torch.relu, m.torch.sparse_coo_tensor, m.torch.relu, len]),
+    **WHOLE,
+)
+key("table_of_functions", "as it was", change=lambda s: None, restores=True, **WHOLE)
+key(
+    "table_of_functions",
+    "another order",
+    change=table("FUNCTIONS", lambda m: [len, m.torch.relu, m.torch.sum, m.torch.sum]),
+    **WHOLE,
+)

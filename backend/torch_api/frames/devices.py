@@ -1,19 +1,67 @@
-"""What is there beside the CPU. Code may ask for it, and Dynamo folds in what it is told, under no guard."""
+"""What is there beside the CPU, and the default device. Code may ask for it, and Dynamo folds in what it is told, under
+no guard.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._dynamo import graph_bytecode_inputs
-from torch._dynamo.source import CurrentStreamSource
+from torch._dynamo import convert_frame, graph_bytecode_inputs
+from torch._dynamo.source import CurrentStreamSource, TorchFunctionModeStackSource
+from torch._dynamo.utils import clear_torch_function_mode_stack, set_torch_function_mode_stack
+from torch._dynamo.variables.torch_function import TorchFunctionModeStackVariable
+from torch.utils._device import DeviceContext
 
-from .plain import NotServed
+from .plain import NotServed, Refused
 
 # What tells one GPU from another of its kind: in no record, or no two hosts would share one.
 _OF_ONE = frozenset("uuid pci_bus_id pci_device_id pci_domain_id".split())
+
+
+def modes_around() -> list[Any]:
+    """Modes of `__torch_function__` around a frame, outermost first, which Dynamo takes down while it compiles (since
+    2.13): those of `torch.set_default_device` and `with torch.device(...)`, once others are refused.
+    """
+    return list(convert_frame.torch_function_mode_stack_state_mgr.stack)
+
+
+def refuse_other_modes() -> None:
+    """Raises Refused."""
+    TorchFunctionModeStackVariable.reset()  # places in the stack are counted as if a frame before had not moved them
+    if torch._C._len_torch_function_stack() or any(type(mode) is not DeviceContext for mode in modes_around()):
+        raise Refused("a __torch_function__ mode is on")
+
+
+def mode_at(source: TorchFunctionModeStackSource) -> Any:
+    """Raises Refused where the trace put a default device among the modes, or took one away."""
+    if source._get_index() != source.ind:
+        raise Refused("it sets the default device")
+    return modes_around()[source.ind]
+
+
+@contextlib.contextmanager
+def modes_up() -> Iterator[None]:
+    """As torch builds guards, which look at the modes around a frame."""
+    with contextlib.ExitStack() as stack:
+        if modes_around():
+            stack.enter_context(convert_frame.torch_function_mode_stack_state_mgr.temp_restore_stack())
+        yield
+
+
+@contextlib.contextmanager
+def modes_down() -> Iterator[None]:
+    """As while Dynamo traces."""
+    modes = torch.overrides._get_current_function_mode_stack()
+    clear_torch_function_mode_stack()
+    try:
+        yield
+    finally:
+        set_torch_function_mode_stack(modes)
 
 
 def refuse_devices() -> None:

@@ -20,6 +20,7 @@ from torch._dynamo.utils import maybe_disable_inference_mode
 from .. import patches
 from ..ranks.ddp import within_buckets
 from . import watch
+from .devices import modes_down
 from .dynamic_sizes import innermost_backend
 from .state import convert_frame
 
@@ -130,7 +131,8 @@ def when_guarded(output: Any, then: Callable[[dict[str, list[str]]], None]) -> N
             made = build(*args, **options)
         finally:
             del env.produce_guards_verbose
-        then(shape)
+        with modes_down():
+            then(shape)
         return made
 
     output.build_guards = build_guards

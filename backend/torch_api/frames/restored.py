@@ -16,6 +16,7 @@ from torch._dynamo import guards as dynamo_guards
 from torch._dynamo import output_graph as dynamo_graph
 from torch._guards import TracingContext
 
+from .devices import modes_around, modes_up
 from .plain import Refused
 from .quickly import answering_at_once
 from .sources import Source
@@ -117,7 +118,7 @@ class Restored:
         state = dynamo_graph.OutputGraphGuardsState(
             local_scope=frame.locals,
             global_scope=frame.globals,
-            torch_function_mode_stack=[],
+            torch_function_mode_stack=modes_around(),
             guard_on_key_order=set(parts.key_order),
             input_source_to_sizes_strides={
                 source: {"size": size, "stride": stride} for source, (size, stride) in parts.sizes.items()
@@ -153,12 +154,14 @@ class Restored:
         self._entries = _compiled_so_far(parts.code)
         self._checks = self._build(None, None, known)
         guards = self._checks.guard_manager
-        if not guards.check(frame.locals):
+        with modes_up():
+            if guards.check(frame.locals):
+                return
             failed = guards.check_verbose(frame.locals).verbose_code_parts
-            raise Refused(f"its guards do not hold: {str(failed)[:300]}")
+        raise Refused(f"its guards do not hold: {str(failed)[:300]}")
 
     def _build(self, fail: Any, keep: Any, known: dict[Source, Any]) -> Any:
-        with answering_at_once():
+        with answering_at_once(), modes_up():
             return _Checks(known, self._code, self._graph, self._entries, fail, keep, shape_code_parts=self._shape)
 
     def build_guards(self, code: Any, hooks: Any = None, **_: Any) -> Any:

@@ -20,23 +20,14 @@ from torch._dynamo.utils import set_getitem
 from torch._guards import ChainedSource, Source, TracingContext, tracing
 from warmgraph.hashing import in_order
 
+from .devices import mode_at
 from .orders import SAME, order_of
 from .plain import Plain, Refused, from_plain, to_plain
 
 __all__ = [
-    "ChainedSource",
-    "SET_ITEM",
-    "GlobalSource",
-    "Live",
-    "LocalSource",
-    "Source",
-    "SourceTable",
-    "method_of",
-    "place_in_base",
-    "read_sources",
-    "root_of",
-    "with_roots",
-]
+    "SET_ITEM", "ChainedSource", "GlobalSource", "Live", "LocalSource", "Source", "SourceTable", "method_of",
+    "place_in_base", "read_sources", "root_of", "with_roots",
+]  # fmt: skip
 
 GlobalSource = dynamo.GlobalSource
 LocalSource = dynamo.LocalSource
@@ -49,7 +40,7 @@ _NAMES = """
     UnspecializedNNModuleSource UnspecializedBuiltinNNModuleSource FSDPNNModuleSource GlobalStateSource ShapeEnvSource
     WeakRefCallSource SubclassAttrListSource OptimizerSource GlobalWeakRefSource
     CallFunctionNoArgsSource FloatTensorSource CallMethodItemSource NumpyTensorSource DynamicScalarSource
-    NonSerializableSetGetItemSource SkipGuardSource ImportSource ContextVarGetSource
+    NonSerializableSetGetItemSource SkipGuardSource ImportSource ContextVarGetSource TorchFunctionModeStackSource
 """
 _CLASSES: dict[str, Any] = {name: getattr(dynamo, name) for name in _NAMES.split() if hasattr(dynamo, name)}
 
@@ -261,7 +252,7 @@ _MADE = tuple(
     getattr(dynamo, name)
     for name in """
     TempLocalSource SyntheticLocalSource RandomValueSource EphemeralSource ConstantSource BackwardStateSource
-    CurrentStreamSource ShapeEnvSource GlobalStateSource TorchFunctionModeStackSource
+    CurrentStreamSource ShapeEnvSource GlobalStateSource
     """.split()
     if hasattr(dynamo, name)
 )
@@ -315,6 +306,8 @@ class Live:
             return self._locals[source.local_name]
         if kind is dynamo.GlobalSource:
             return self._globals[source.global_name]
+        if kind is dynamo.TorchFunctionModeStackSource:
+            return mode_at(source)
         if isinstance(source, ChainedSource):
             base = self(source.base)
             if kind in (dynamo.AttrSource, dynamo.UnspecializedParamBufferSource, dynamo.CellContentsSource):

@@ -39,7 +39,7 @@ from warmgraph.hashing import (
 from ..compile import ranks_compile_together
 from ..ranks.ddp import within_buckets
 from ..settings import values_of
-from .devices import devices_text, refuse_devices
+from .devices import devices_text, modes_around, refuse_devices, refuse_other_modes
 from .plain import NotServed, Refused
 from .seen import note_ranks
 from .sizes import spec_text
@@ -52,8 +52,7 @@ __all__ = [
 
 def refuse_modes() -> None:
     """Raises Refused in surroundings that no record speaks of."""
-    if torch._C._len_torch_function_stack() or convert_frame.torch_function_mode_stack_state_mgr.stack:
-        raise Refused("a __torch_function__ mode is on")
+    refuse_other_modes()
     if torch._C._len_torch_dispatch_stack():
         raise Refused("a __torch_dispatch__ mode is on")
     if saved_tensors_hooks_are_inlineable(top_saved_tensors_hooks()):  # others (a checkpoint's) run beside the graph
@@ -117,6 +116,7 @@ def words() -> dict[str, str]:
     return {
         "global state": str(state.__getstate__()) if state is not None else "",
         "device": f"{torch.utils._device.CURRENT_DEVICE} {torch._C._get_default_device()}",  # of default_tensor_type
+        "default device": " ".join(str(mode.device) for mode in modes_around()),
         "GPUs": devices_text(),
         "dual level": str(torch.autograd.forward_ad._current_level),
         "overwrite params": str(torch.__future__.get_overwrite_module_params_on_conversion()),

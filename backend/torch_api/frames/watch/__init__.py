@@ -18,8 +18,7 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
-from torch._dynamo.source import ConstDictKeySource, is_from_skip_guard_source
-from torch._dynamo.variables.lazy import LazyVariableTracker
+from torch._dynamo.source import is_from_skip_guard_source
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils._ordered_set import OrderedSet
 from warmgraph.hashing import comes_with_torch, is_torch_or_stdlib
@@ -32,8 +31,9 @@ from ..optimizers import noting_calls, noting_groups
 from ..plain import stands_by_name
 from ..seen import note_chance, seen
 from . import sets, texts
+from .keys import hashing
 from .listening import listen
-from .variables import constant_of, is_lazy
+from .variables import constant_of
 
 
 def install() -> None:
@@ -55,7 +55,7 @@ def install() -> None:
     listen("names in modules", _asking)
     listen("whether names are in modules", _asking)
     listen("attributes read at once", _reading)
-    listen("keys of tables", _hashing)
+    listen("keys of tables", hashing)
     listen("items of tables", _finding)
     listen("whether items are in tables", _finding)
     listen("constants", texts.making)
@@ -202,25 +202,6 @@ def _names_class_of_torch(variable: Any) -> bool:
     cls = variable.obj.as_python_constant()
     is_torchs = isinstance(cls, type) and is_torch_or_stdlib(cls.__module__)
     return is_torchs and variable.name in ("__module__", "__name__", "__qualname__") and stands_by_name(cls)
-
-
-def _hashing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A function or class that is a key is hashed, and nothing guards which one it is (torch keeps it lazy); of a
-    table's own keys its surface says which they are.
-    """
-
-    def init(self: Any, vt: Any) -> None:
-        lazy = seen() is not None and is_lazy(vt)
-        if lazy and _is_hashable(vt) and not isinstance(vt.original_source(), ConstDictKeySource):
-            vt.realize()
-        original(self, vt)
-
-    return init
-
-
-_is_hashable = operator.methodcaller(
-    "is_hashable_lazy" if hasattr(LazyVariableTracker, "is_hashable_lazy") else "is_hashable"  # on 2.11
-)
 
 
 def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
