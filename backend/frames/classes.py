@@ -167,7 +167,8 @@ def _comes_with_import(cls: type, registered: type) -> bool:
     or of an installed package, which torch may import to compile and not to load, registers it where one of them is
     made.
     """
-    if module_of_class(registered) in _REGISTER_IN_C or "__pyx_vtable__" in vars(registered):  # the latter is Cython's
+    in_c = _REGISTER_IN_C.get(module_of_class(registered)) == cls.__name__ or "__pyx_vtable__" in vars(registered)
+    if in_c and is_librarys(cls):  # with a class of the program's it is the program that registers
         return True
     made = sys.modules.get(module_of_class(registered))
     modules = [made] if getattr(made, registered.__qualname__, None) is registered else []
@@ -180,7 +181,7 @@ def _comes_with_import(cls: type, registered: type) -> bool:
 
 
 _HOME = {"collections.abc": "_collections_abc"}
-_REGISTER_IN_C = ("array", "decimal")
+_REGISTER_IN_C = {"array": "MutableSequence", "decimal": "Number"}
 
 
 @functools.cache

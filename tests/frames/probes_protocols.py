@@ -2,16 +2,23 @@
 `__hash__` runs while torch walks over modules.
 """
 
+import operator
+
 from probe import put, set_
 
 SOURCE = """
-import abc, torch, typing, typing_extensions
+import abc, array, decimal, functools, numbers, torch, typing, typing_extensions
+import numpy as np
+from torch.distributed.checkpoint import stateful
+from torch.distributed.checkpoint.stateful import Stateful
 @typing.runtime_checkable
 class HasRun(typing.Protocol):
     def run(self): ...
 @typing.runtime_checkable
 class HasGain(typing.Protocol):
     gain: float
+class Stops(HasRun, typing.Protocol):  # runtime-checkable as what it inherits is
+    def stop(self): ...
 class Thing:
     def run(self): return 1
 class Other: pass
@@ -53,6 +60,22 @@ def of_nested(x):
         for one in some: x = x * 5 if isinstance(one, HasRun) else x * 1.5
     return x
 def of_list(x): return x * 5 if all(isinstance(one, HasRun) for one in HELD) else x * 1.5
+class HoldsAll:
+    def __init__(self): self.run = self.stop = self.state_dict = self.load_state_dict = print
+ALL = HoldsAll()
+def stops(x): return x * 5 if isinstance(ALL, Stops) else x * 1.5
+is_a = isinstance
+def alias(x): return x * 5 if is_a(ALL, HasRun) else x * 1.5
+asks = functools.partial(isinstance, ALL, HasRun)
+def partial(x): return x * 5 if asks() else x * 1.5
+def of_torch(x): return x * 5 if isinstance(ALL, Stateful) else x * 1.5
+def of_torchs_module(x): return x * 5 if isinstance(ALL, stateful.Stateful) else x * 1.5
+class Number(abc.ABC): pass
+EXACT, MANY = decimal.Decimal(3), array.array("d", [1.0])
+def of_decimal(x): return x * 5 if isinstance(EXACT, Number) else x * 1.5
+def of_real(x): return x * 5 if isinstance(EXACT, numbers.Real) else x * 1.5
+def of_array(x): return x * 5 if isinstance(MANY, Number) else x * 1.5
+def of_cython(x): return x * 5 if issubclass(np.random.SeedSequence, Number) else x * 1.5
 def inherits_extended(x): return x * EXTENDED.factor if isinstance(EXTENDED, InheritsExtended) else x
 def inherits(x): return x * INHERITS.factor if isinstance(INHERITS, Inherits) else x
 """
@@ -92,6 +115,11 @@ def without_run(scene):
     del scene.m.Thing.run
 
 
+def registered(path):
+    """With a class of the program's, which no import does."""
+    return lambda scene: scene.m.Number.register(operator.attrgetter(path)(scene.m))
+
+
 def another_protocol(scene):
     """As an import brings some."""
     for module in ("typing", "typing_extensions"):
@@ -121,6 +149,26 @@ for entry, path in (
     ("of_items", "m.CONFIG.one"),
 ):
     protocol(entry, "a method is None", change=none_in(path), after=False, since=(2, 13))
+for entry, name in (
+    ("stops", "stop"),
+    ("alias", "run"),
+    ("partial", "run"),
+    ("of_torch", "state_dict"),
+    ("of_torchs_module", "state_dict"),
+):
+    protocol(entry, "a method is None", change=set_(f"m.ALL.{name}", None), after=False)
+for entry, path in (
+    ("of_decimal", "decimal.Decimal"),
+    ("of_array", "array.array"),
+    ("of_cython", "np.random.SeedSequence"),
+):
+    protocol(entry, "it is registered", change=registered(path), after=False)
+protocol(
+    "of_real",
+    "it is registered",
+    change=lambda scene: scene.m.numbers.Real.register(scene.m.decimal.Decimal),
+    after=False,
+)
 protocol("inherits", "another protocol", change=another_protocol, restores=True)
 protocol("inherits_extended", "another protocol", change=another_protocol, restores=True)
 put("protocols: walks, nothing", WALKS, "walks", change=lambda scene: None, restores=True)

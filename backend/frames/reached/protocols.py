@@ -24,8 +24,8 @@ _ASKS_OBJECTS = sys.version_info < (3, 12)  # by `hasattr`; since then by `inspe
 
 
 def note_protocol(walk: Walking, cls: type) -> None:
-    """Where it is one, and code may ask it about objects."""
-    if vars(cls).get("_is_runtime_protocol", False) and not walk.asked.isdisjoint(("isinstance", "issubclass")):
+    """Where it is one: it, or a protocol that it inherits from, is `runtime_checkable`."""
+    if _is_of_protocols(cls) and getattr(cls, "_is_runtime_protocol", False):
         walk.protocols.append(cls)
 
 

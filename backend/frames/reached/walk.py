@@ -34,7 +34,7 @@ from .objects import (
     lines_of,
     space_of,
 )
-from .protocols import lines_of_protocols, others_that_count
+from .protocols import lines_of_protocols, note_protocol, others_that_count
 
 Free = set[tuple[int, Any]]
 _MOST = 20_000_000  # characters of text: some 200,000 objects, half a second
@@ -42,6 +42,7 @@ _AT_ONCE = 1_000  # lines
 _LONG = 1_000  # characters of a text
 _WIDTH = 4  # bytes of a digest
 _IDENTITY = (operator.is_, operator.is_not)
+_CHECKS = (isinstance, issubclass)
 # Of `sys`: another in each process, or where it runs.
 _OF_PROCESS = frozenset(
     """
@@ -70,6 +71,7 @@ class Walk:
         self._free, self._names = free, names
         self.hooks: dict[int, dict[int, int]] = {}
         self.protocols: list[type] = []
+        self._asks_classes = not asked.isdisjoint(("isinstance", "issubclass"))
         self.left_out = leaving_out()
         self.kinds: dict[int, Any] = {}  # what `objects` found of a class, by its id
         self._labels: dict[Any, dict[str, str | None]] = {}  # as what a name is said; None: it does not count
@@ -99,7 +101,7 @@ class Walk:
                 found.append(empty.get(kind) or empty.setdefault(kind, self._digest(lines_of(self, value))))
             else:
                 found.append(self._digest(lines_of(self, value)))
-        if self.protocols:
+        if self.protocols and self._asks_classes:
             values = [*self._objects, *(value for value, _ in self._said.values()), *self._sourced]
             found.append(self._digest(lines_of_protocols(self.protocols, values)))
         return b"".join(found)
@@ -118,7 +120,7 @@ class Walk:
         """By what way the first object is reached that is another one."""
         places = range(0, len(now), _WIDTH)
         number = next((at for at in places if was[at : at + _WIDTH] != now[at : at + _WIDTH]), len(now)) // _WIDTH - 1
-        if self.protocols and number == len(self._from):
+        if self.protocols and self._asks_classes and number == len(self._from):
             return "what a protocol asks of objects"
         if not 0 <= number < len(self._from):
             return "a value of the frame, or a global that it asks for"
@@ -200,6 +202,7 @@ class Walk:
         if kind is types.BuiltinFunctionType and (value.__self__ is None or type(value.__self__) is types.ModuleType):
             if value in _IDENTITY and not self._names:
                 raise Refused(f"it holds operator.{value.__name__}, by which code may ask which text is which")
+            self._asks_classes |= value in _CHECKS  # under another name
             return f"{value.__module__}.{value.__qualname__}"
         if kind in DESCRIPTORS:
             return f"{name_of(value.__objclass__)}.{value.__name__}"
@@ -221,6 +224,7 @@ class Walk:
         if type(value) is types.FunctionType:
             return f"{value.__module__}.{value.__qualname__} {marks_of(value)} {self._on(value)}"
         if isinstance(value, type):
+            note_protocol(self, value)
             made_by = self._on(type(value)) if type(value) is not type else ""
             return f"{name_of(value)} {others_that_count(value, self.asked)} {self._on(value)}{made_by}"
         return f"{space_of(value).get('__name__')} {self._on(value)}"
@@ -246,6 +250,8 @@ class Walk:
             if not comes_by_name(held) or (isinstance(holder, OPERATORS) and str(held) != f"{holder}.{key}"):
                 yield f"{key}={self.ref(held, key)}"
             elif isinstance(held, (types.FunctionType, types.ModuleType, type, *OPERATORS)):
+                if isinstance(held, type):
+                    note_protocol(self, held)
                 more = self._on(held)
                 if more or (getattr(held, "__name__", key) != key and isinstance(held, types.FunctionType)):
                     yield f"{key} {getattr(held, '__qualname__', '')} {more}"
