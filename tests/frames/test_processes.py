@@ -482,3 +482,31 @@ def test_what_torch_numbers_in_each_process_is_no_difference(run_python, tmp_pat
     assert '"outcome":"verified"' in told
     assert '"reason":"differs"' not in told, told
     assert (warm[1], warm[2]) == (cold[2], 0), warm
+
+
+WITHIN = (
+    HEAD
+    + """
+m = torch.nn.Linear(8, 4)
+for parameter in m.parameters():
+    torch.nn.init.ones_(parameter)
+x, y = torch.ones(6, 8), torch.arange(6) % 4
+@torch.compile(backend="warmgraph")
+def step(x, y):
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="warmgraph")):  # the graph breaks here
+        loss = torch.nn.functional.cross_entropy(m(x), y)
+        loss.backward()
+        return loss
+step(x, y)
+print(json.dumps([m.weight.grad.tolist(), warmgraph.stats()["restored"]]))
+"""
+)
+
+
+def test_compiled_autograd_within_a_restored_frame(run_python):
+    """torch imports, for the first symbol of a process, what it cannot import while a compiled function runs."""
+    gradients, none = run_python(WITHIN)
+    assert none == 0
+    again, restored = run_python(WITHIN)
+    assert restored > 0
+    assert again == gradients

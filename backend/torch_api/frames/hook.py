@@ -16,6 +16,7 @@ from msgspec import Struct
 from torch._dynamo import output_graph, source, trace_rules
 from torch._dynamo.exc import SkipFrame, Unsupported
 from torch._dynamo.utils import maybe_disable_inference_mode
+from torch.fx.experimental.symbolic_shapes import uninteresting_files
 
 from .. import patches
 from ..ranks.ddp import within_buckets
@@ -165,6 +166,7 @@ _NOTHING = (lambda: None).__code__  # no bytecode was made
 
 def give_up(restored: Any, why: str) -> NoReturn:
     """Have Dynamo run the frame as it is from now on."""
+    uninteresting_files()  # see `make_resume`
     restored.undo()
     raise _skipping(why, restored.tracer_output)
 

@@ -17,6 +17,7 @@ from typing import Any
 from torch._dynamo.bytecode_transformation import transform_code_object
 from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.resume_execution import ContinueExecutionCache, ResumeFunctionMetadata
+from torch.fx.experimental.symbolic_shapes import uninteresting_files
 
 from .plain import Plain, Refused, code_from_plain, code_to_plain
 
@@ -61,6 +62,7 @@ def make_resume(
     place: Callable[[types.CodeType], types.CodeType],
 ) -> Any:
     """place: gives code its lines and file in this process."""
+    uninteresting_files()  # imports what torch cannot import (a circle) while a part of the frame runs as it is
     packed, name, factory, notes = data
     original = original_of(root)
     code = _once(place(code_from_plain(packed, rename)), original)
