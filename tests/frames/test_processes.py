@@ -168,6 +168,8 @@ print(json.dumps([warmgraph.stats()["restored"], torch._dynamo.utils.counters["s
 def test_who_asks_torch_to_log_what_it_traces_gets_a_trace(run_python):
     """A restored frame has nothing to log."""
     assert [run_python(LOGS), run_python(LOGS), run_python(LOGS, TORCH_LOGS="graph_code")] == [[0, 1], [1, 0], [0, 1]]
+    assert run_python(LOGS, TORCH_LOGS="recompiles") == [1, 0]  # of guards, which a restored frame has
+    assert run_python(LOGS, TORCH_LOGS="recompiles,graph_breaks") == [0, 1]
 
 
 REFUSED = (

@@ -70,13 +70,14 @@ def refuse_modes() -> None:
     if _is_rank() and _guards_are_collective():
         raise NotServed("ranks tell each other whether their guards hold, and count which code they have compiled")
     meshes = getattr(sys.modules.get("torch.distributed.device_mesh"), "_mesh_resources", None)
-    if meshes is not None and meshes.mesh_stack:
+    if getattr(meshes, "mesh_stack", None):
         raise Refused("inside `with` of a device mesh")
     if for_current_device():
         raise NotServed("compile_on_one_rank makes other guards on devices")
     refuse_devices()
     logs = torch._logging._internal.log_state
-    if logs.artifact_names or logs.log_qname_to_level or os.environ.get("TORCH_TRACE"):
+    of_traces = logs.artifact_names - {"recompiles", "recompiles_verbose"}  # these tell which guards failed
+    if of_traces or logs.log_qname_to_level or os.environ.get("TORCH_TRACE"):
         raise NotServed("torch is asked to log what it traces (TORCH_LOGS, TORCH_TRACE)")
     if convert_frame._bytecode_hooks:
         raise Refused("hooks that change Dynamo's bytecode are registered")
@@ -269,11 +270,8 @@ def autocast_text(value: Any) -> str | None:
 def _users_nodes() -> str:
     """Which classes are nodes of a tree beside torch's own and Python's containers: a trace asks for it natively."""
     known = torch.utils._pytree.SUPPORTED_NODES
-    kinds = (kind for kind in known if kind.__module__.partition(".")[0] not in _HAVE_NODES)
+    kinds = (kind for kind in known if kind.__module__.partition(".")[0] not in ("torch", "builtins", "collections"))
     return sha256_hex(str(sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)).encode())[:16]
-
-
-_HAVE_NODES = ("torch", "builtins", "collections")
 
 
 def is_pytree_registry(value: Any) -> bool:
