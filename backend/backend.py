@@ -127,8 +127,8 @@ class Backend:
         allow_long_chains()
         attempt("profile", current.strict, watch_sizes)
         attempt("ranks", current.strict, listen)
-        if current.frames and frames_unsupported() is None:
-            attempt("frame", current.strict, _watch_frames)
+        if (current.frames or current.pgo) and frames_unsupported() is None:
+            attempt("frame", current.strict, _watch_frames, current.frames)
         if current.url is not None and current.mode is not Mode.OFF:
             attempt("connect", current.strict, self._engine_for, current)
 
@@ -172,11 +172,11 @@ class Backend:
             return self._engine
 
 
-def _watch_frames() -> None:
+def _watch_frames(listening: bool) -> None:
     """Imported late: on a torch that frames do not know, these private names may be gone."""
     from .torch_api.frames import hook
 
-    hook.install()
+    hook.install(listening=listening)
 
 
 warmgraph = Backend(Inductor())

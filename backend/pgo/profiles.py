@@ -77,7 +77,8 @@ def _fits(pattern: Sequence[str], values: Sequence[str]) -> bool:
 class _Frame(Struct):
     """A frame of this process. key: None where it has none. forms: what is known elsewhere, by code and source.
 
-    noted: lines on what was seen to vary here, with the day. untold: some of these are new.
+    noted: lines on what was seen to vary here, with the day. untold: some of these are new. used: where Dynamo was told
+    of what is known elsewhere (its table of sizes, the source).
     """
 
     key: str | None
@@ -85,6 +86,7 @@ class _Frame(Struct):
     forms: dict[tuple[str, str], list[Form]]
     noted: dict[str, int] = field(default_factory=dict)
     untold: bool = False
+    used: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
 
 class FrameProfiles:
@@ -98,11 +100,30 @@ class FrameProfiles:
         self._varied: set[tuple[Any, str]] = set()
         self._current: _Frame | None = None
 
+    def begin(self) -> None:
+        """A frame is going to be traced."""
+        self._current = None
+
+    def withdraw(self) -> bool:
+        """The trace failed: take back what the frame was told of other processes, for good. Whether there was any."""
+        frame = self._current
+        if frame is None or not frame.used:
+            return False
+        for known, source in frame.used:
+            known.pop(source, None)
+        frame.forms, frame.used = {}, []
+        log.info("%s does not compile for what varied elsewhere; its profile is not used here", frame.about)
+        return True
+
     def expected(self, tx: Any, source: str, entry: Any) -> Any | None:
         """What Dynamo should take an input for that it sees for the first time; None: for what it looks like."""
         known = self._frame(tx).forms
         forms = known.get((self._digest(tx), source)) if known else None
         return None if forms is None else _joined(forms, entry)
+
+    def told(self, tx: Any, known: dict[str, Any], source: str) -> None:
+        """Dynamo takes the input for what was `expected`."""
+        self._frame(tx).used.append((known, source))
 
     def varied(self, tx: Any, source: str, entry: Any, known: Any, changed: bool) -> None:
         """Note what an input is compiled for. changed: `known` is more than it was before this call."""
@@ -146,7 +167,10 @@ class FrameProfiles:
         """The frame being compiled. Its key is that of its first compile: what it works on may change later."""
         root = tx.output.root_tx
         code = code_id(root)
-        frame = self._current = self._frames.get(code)
+        frame = self._frames.get(code)
+        if frame is not None and frame is not self._current:
+            frame.used = []  # of an earlier trace, which was none the worse for it
+        self._current = frame
         if frame is None:  # without a key, should what follows fail
             frame = self._current = self._frames[code] = _Frame(None, root.f_code.co_name, {})
             try:
@@ -261,6 +285,7 @@ def _expect(profiles: FrameProfiles, known: dict[str, Any], tx: Any, name: str, 
     expected = profiles.expected(tx, name, entry)
     if expected is not None:
         known[name] = expected
+        profiles.told(tx, known, name)
 
 
 def _or_none(profiles: FrameProfiles, function: Callable[..., None], *args: Any) -> None:

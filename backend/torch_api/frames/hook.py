@@ -44,9 +44,12 @@ class Frames(Protocol):
         """What stands for the output of `trace`. Raises what `trace` raises, and nothing else."""
 
 
-def install() -> None:
-    """Ask backends that have `frames()` from now on. Raises patches.Moved."""
-    watch.install()
+def install(*, listening: bool) -> None:
+    """Ask backends that have `frames()` from now on. listening: whether any of them may record one. Raises
+    patches.Moved.
+    """
+    if listening:
+        watch.install()
     patches.install("frames", _asking)
 
 
@@ -70,7 +73,9 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         trace = functools.partial(
             original, code, globals, locals, builtins, closure, compiler_fn, one_graph, restart_reasons, **more
         )
-        find = getattr(innermost_backend(within_buckets(compiler_fn)[0]), "frames", None)
+        backend = innermost_backend(within_buckets(compiler_fn)[0])
+        trace = _also_without_profile(trace, backend)
+        find = getattr(backend, "frames", None)
         if find is None or any(more.get(name) for name in ("export", "package", "distributed_state")):
             return trace()
         found: Frames | None = find()
@@ -81,6 +86,29 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         return found.compile(Frame(code, globals, locals, closure, compiler_fn, one_graph), trace)
 
     return compile_frame
+
+
+def _also_without_profile(trace: Callable[[], Any], backend: Any) -> Callable[[], Any]:
+    """What compiles for the sizes and numbers of one call may not compile for such that vary (the step of torch's SGD
+    and its schedule, over which torch itself fails). Where another process told of that, it is traced for this call's.
+    """
+    find = getattr(backend, "frame_profiles", None)
+
+    def go() -> Any:
+        profiles = None if find is None else find()
+        if profiles is None:
+            return trace()
+        profiles.begin()
+        try:
+            return trace()
+        except SkipFrame:
+            raise
+        except Exception:
+            if not profiles.withdraw():
+                raise
+        return trace()
+
+    return go
 
 
 def _meet_libraries() -> None:
