@@ -70,11 +70,11 @@ def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
         restart_reasons: Any,
         **more: Any,
     ) -> Any:
-        trace = functools.partial(
+        backend = innermost_backend(within_buckets(compiler_fn)[0])
+        once = functools.partial(
             original, code, globals, locals, builtins, closure, compiler_fn, one_graph, restart_reasons, **more
         )
-        backend = innermost_backend(within_buckets(compiler_fn)[0])
-        trace = _also_without_profile(trace, backend)
+        trace = _also_without_profile(once, backend)
         find = getattr(backend, "frames", None)
         if find is None or any(more.get(name) for name in ("export", "package", "distributed_state")):
             return trace()
