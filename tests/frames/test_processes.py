@@ -486,7 +486,7 @@ def test_what_torch_numbers_in_each_process_is_no_difference(run_python, tmp_pat
     assert (warm[1], warm[2]) == (cold[2], 0), warm
 
 
-WITHIN = (
+BACKWARD_WITHIN = (
     HEAD
     + """
 m = torch.nn.Linear(8, 4)
@@ -507,8 +507,8 @@ print(json.dumps([m.weight.grad.tolist(), warmgraph.stats()["restored"]]))
 
 def test_compiled_autograd_within_a_restored_frame(run_python):
     """torch imports, for the first symbol of a process, what it cannot import while a compiled function runs."""
-    gradients, none = run_python(WITHIN)
+    gradients, none = run_python(BACKWARD_WITHIN)
     assert none == 0
-    again, restored = run_python(WITHIN)
+    again, restored = run_python(BACKWARD_WITHIN)
     assert restored > 0
     assert again == gradients
