@@ -77,8 +77,7 @@ def _fits(pattern: Sequence[str], values: Sequence[str]) -> bool:
 class _Frame(Struct):
     """A frame of this process. key: None where it has none. forms: what is known elsewhere, by code and source.
 
-    noted: lines on what was seen to vary here, with the day. untold: some of these are new. used: where Dynamo was told
-    of what is known elsewhere (its table of sizes, the source).
+    noted: lines on what was seen to vary here, with the day. untold: some of these are new.
     """
 
     key: str | None
@@ -86,7 +85,6 @@ class _Frame(Struct):
     forms: dict[tuple[str, str], list[Form]]
     noted: dict[str, int] = field(default_factory=dict)
     untold: bool = False
-    used: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
 
 class FrameProfiles:
@@ -99,19 +97,20 @@ class FrameProfiles:
         self._digests: dict[Any, str] = {}
         self._varied: set[tuple[Any, str]] = set()
         self._current: _Frame | None = None
+        self._told: list[tuple[dict[str, Any], str]] = []  # in this trace: Dynamo's table of sizes, the source
 
     def begin(self) -> None:
         """A frame is going to be traced."""
-        self._current = None
+        self._current, self._told = None, []
 
     def withdraw(self) -> bool:
         """The trace failed: take back what the frame was told of other processes, for good. Whether there was any."""
         frame = self._current
-        if frame is None or not frame.used:
+        if frame is None or not self._told:
             return False
-        for known, source in frame.used:
+        for known, source in self._told:
             known.pop(source, None)
-        frame.forms, frame.used = {}, []
+        frame.forms = {}
         log.info("%s does not compile for what varied elsewhere; its profile is not used here", frame.about)
         return True
 
@@ -121,9 +120,9 @@ class FrameProfiles:
         forms = known.get((self._digest(tx), source)) if known else None
         return None if forms is None else _joined(forms, entry)
 
-    def told(self, tx: Any, known: dict[str, Any], source: str) -> None:
+    def told(self, known: dict[str, Any], source: str) -> None:
         """Dynamo takes the input for what was `expected`."""
-        self._frame(tx).used.append((known, source))
+        self._told.append((known, source))
 
     def varied(self, tx: Any, source: str, entry: Any, known: Any, changed: bool) -> None:
         """Note what an input is compiled for. changed: `known` is more than it was before this call."""
@@ -167,10 +166,7 @@ class FrameProfiles:
         """The frame being compiled. Its key is that of its first compile: what it works on may change later."""
         root = tx.output.root_tx
         code = code_id(root)
-        frame = self._frames.get(code)
-        if frame is not None and frame is not self._current:
-            frame.used = []  # of an earlier trace, which was none the worse for it
-        self._current = frame
+        frame = self._current = self._frames.get(code)
         if frame is None:  # without a key, should what follows fail
             frame = self._current = self._frames[code] = _Frame(None, root.f_code.co_name, {})
             try:
@@ -285,7 +281,7 @@ def _expect(profiles: FrameProfiles, known: dict[str, Any], tx: Any, name: str, 
     expected = profiles.expected(tx, name, entry)
     if expected is not None:
         known[name] = expected
-        profiles.told(tx, known, name)
+        profiles.told(known, name)
 
 
 def _or_none(profiles: FrameProfiles, function: Callable[..., None], *args: Any) -> None:

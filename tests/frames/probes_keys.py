@@ -44,10 +44,8 @@ SET = {Key(1), Key(2)}
 def within(x): return x + 1 if Key(2) in SET else x - 1
 import torch
 FUNCTIONS = [torch.nested.nested_tensor, torch.sparse_coo_tensor, torch.relu, len]
-FIRSTS = (torch.nested.nested_tensor, len)
 def of_functions(x): return x * len({one for one in FUNCTIONS})
 def table_of_functions(x): return x * {one: number + 1 for number, one in enumerate(FUNCTIONS)}[FUNCTIONS[2]]
-def of_tuples(x): return x * len({FIRSTS, (FUNCTIONS[0], FUNCTIONS[3])})
 OWN = {Own(1): 1.0}
 def own(x): return x + OWN.get(Own(1), 9.0)
 """
